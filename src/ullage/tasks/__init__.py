@@ -1,0 +1,1 @@
+"""One file, one member; the file name is the member's name."""
