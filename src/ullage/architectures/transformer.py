@@ -1,0 +1,338 @@
+"""The Transformer whose capacity is measured: few layers, every part a knob, easy to read.
+
+    inputs ─ embed + position ─▶ [ norm ─ attention ─ + ─ norm ─ feed-forward ─ + ] × layers ─ read
+
+Glossary of shapes: batch; length (positions that go in); reads (positions that are read out);
+width = d_model; span = heads · d_head.
+
+Two things make it fast without changing what it computes. The last layer asks queries, and runs its
+feed-forward part, only where the model is read. And every product with a weight matrix is one
+two-dimensional product over (batch · positions), which XLA's CPU backend runs at full speed where it
+does not do so for a product with three axes.
+
+>>> Transformer(d_model=64, heads=2).head_width
+32
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ullage import keys
+from ullage.architecture import Architecture
+from ullage.errors import BadInput
+from ullage.knobs import knob
+from ullage.task import Interface, Tokens
+
+NORM_EPSILON = 1e-5  # that of the usual libraries, so that weights can be compared
+LONGEST = 4096  # rows of the table of learned positions
+WAVELENGTHS = 10_000.0  # the slowest sinusoid of Vaswani et al. 2017 (arXiv 1706.03762)
+
+_COMPUTE = {"bf16": jnp.bfloat16, "f16": jnp.float16, "f32": jnp.float32, "f64": jnp.float64}
+_BITS = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}
+
+Layer = dict[str, Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class Transformer(Architecture):
+    """A pre-norm Transformer; the defaults are the baseline of 2 layers and 8192 bits of bandwidth."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "nano": {"d_model": 32, "heads": 4, "d_ff": 128},
+        "small": {"d_model": 64, "heads": 4, "d_ff": 256},
+        "medium": {"d_model": 128, "heads": 8, "d_ff": 512},
+        "paper": {"d_model": 256, "heads": 8, "d_ff": 1024},
+    }
+
+    layers: int = knob(2, "blocks of attention and feed-forward", low=1, high=64)
+    heads: int = knob(8, "attention heads of one layer", low=1, high=1024)
+    d_head: int = knob(0, "width of one head, 0 for d_model / heads", low=0, high=4096)
+    d_model: int = knob(256, "width of the residual stream", low=2, high=65536)
+    d_ff: int = knob(1024, "hidden width of the feed-forward part, 0 for attention only", low=0, high=262144)
+    positional: str = knob(
+        "sinusoidal", "how positions are told", choices=("none", "sinusoidal", "learned")
+    )
+    norm: str = knob("pre", "layer norm before each part, or none", choices=("pre", "none"))
+    final_norm: bool = knob(False, "a layer norm before the read-out")
+    activation: str = knob("gelu", "GELU in its exact form, or ReLU", choices=("gelu", "relu"))
+    attention: str = knob(
+        "bidirectional", "what a position may look at", choices=("bidirectional", "causal")
+    )
+    precision: str = knob("f32", "numbers that the model computes with", choices=tuple(_BITS))
+
+    def validate(self) -> None:
+        if self.d_head == 0 and self.d_model % self.heads:
+            raise BadInput(
+                f"d_model={self.d_model} is not divisible by heads={self.heads}; "
+                "choose heads that divide it, or give d_head"
+            )
+        if self.positional == "sinusoidal" and self.d_model % 2:
+            raise BadInput(f"d_model={self.d_model} is odd; sinusoidal positions need an even d_model")
+
+    @property
+    def head_width(self) -> int:
+        """The width of one head."""
+        return self.d_head or self.d_model // self.heads
+
+    @property
+    def precision_bits(self) -> int:
+        return _BITS[self.precision]
+
+    @property
+    def uses_x64(self) -> bool:
+        return self.precision == "f64"
+
+    @property
+    def bandwidth_bits(self) -> float:
+        return float(self.heads * self.head_width * self.precision_bits)
+
+    @property
+    def compute_type(self) -> Any:
+        """The type of every product, softmax and norm."""
+        return _COMPUTE[self.precision]
+
+    @property
+    def storage_type(self) -> Any:
+        """The type in which the optimiser keeps the weights: never fewer than 32 bits."""
+        return jnp.float64 if self.uses_x64 else jnp.float32
+
+    def columns(self) -> dict[str, Any]:
+        return {
+            "layers": self.layers,
+            "heads": self.heads,
+            "d_head": self.head_width,
+            "d_model": self.d_model,
+            "d_ff": self.d_ff,
+            "precision_bits": self.precision_bits,
+        }
+
+    # ── parameters ────────────────────────────────────────────────────────────────────────────
+
+    def init(self, key: PRNGKeyArray, interface: Interface, scale: Array | float = 1.0) -> dict[str, Any]:
+        width, span = self.d_model, self.heads * self.head_width
+        # Outputs of the residual branches start smaller, so that the stream's size does not depend on depth.
+        branch = 1.0 / math.sqrt(2 * self.layers)
+
+        def matrix(purpose: str, index: int, shape: tuple[int, int], gain: float = 1.0) -> Array:
+            drawn = jax.random.normal(keys.derive(key, purpose, index), shape, self.storage_type)
+            return drawn * jnp.asarray(scale, self.storage_type) * (gain / math.sqrt(shape[0]))
+
+        def layer(index: int) -> Layer:
+            attention = {
+                "query": matrix("query", index, (width, span)),
+                "key": matrix("key", index, (width, span)),
+                "value": matrix("value", index, (width, span)),
+                "output": matrix("output", index, (span, width), branch),
+                "query_bias": self._zeros(span),
+                "key_bias": self._zeros(span),
+                "value_bias": self._zeros(span),
+                "output_bias": self._zeros(width),
+                **self._norm_parameters("attention"),
+            }
+            if not self.d_ff:
+                return attention
+            return attention | {
+                "rise": matrix("rise", index, (width, self.d_ff)),
+                "rise_bias": self._zeros(self.d_ff),
+                "fall": matrix("fall", index, (self.d_ff, width), branch),
+                "fall_bias": self._zeros(width),
+                **self._norm_parameters("feed"),
+            }
+
+        # The gain undoes the division by the root of the rows: an embedding looks one row up.
+        tokens = isinstance(interface.inputs, Tokens)
+        rows = interface.inputs.vocabulary if isinstance(interface.inputs, Tokens) else interface.inputs.width
+        parameters = {
+            "embed": matrix("embed", 0, (rows, width), math.sqrt(rows) if tokens else 1.0),
+            "layers": [layer(index) for index in range(self.layers)],
+            "read": matrix("read", 0, (width, interface.readout.width)),
+            "read_bias": self._zeros(interface.readout.width),
+        }
+        if self.positional == "learned":
+            parameters["position"] = matrix("position", 0, (LONGEST, width), math.sqrt(LONGEST))
+        if self.final_norm:
+            parameters |= self._norm_parameters("final")
+        return parameters
+
+    def _zeros(self, size: int) -> Array:
+        return jnp.zeros(size, self.storage_type)
+
+    def _norm_parameters(self, name: str) -> dict[str, Array]:
+        if self.norm == "none" and name != "final":
+            return {}
+        return {
+            f"{name}_gain": jnp.ones(self.d_model, self.storage_type),
+            f"{name}_shift": self._zeros(self.d_model),
+        }
+
+    # ── forward ───────────────────────────────────────────────────────────────────────────────
+
+    def apply(
+        self,
+        parameters: dict[str, Any],
+        inputs: Array,
+        interface: Interface,
+        dropout: Array | float = 0.0,
+        key: PRNGKeyArray | None = None,
+    ) -> Array:
+        parameters = self._in_compute_type(parameters)
+        stream = self.embed(parameters, inputs)
+        drop = functools.partial(_drop, rate=dropout, key=key)
+        stream = drop(stream, "embed")
+        causal = interface.causal or self.attention == "causal"
+        last = self.layers - 1
+        for index, layer in enumerate(parameters["layers"]):
+            reads = interface.reads if index == last else None
+            stream, _ = self._block(layer, stream, reads, causal, functools.partial(drop, index=index))
+        if self.final_norm:
+            stream = _norm(stream, parameters["final_gain"], parameters["final_shift"])
+        return _product(stream, parameters["read"], parameters["read_bias"])
+
+    def observe(
+        self, parameters: dict[str, Any], inputs: Array, interface: Interface
+    ) -> dict[str, Array]:
+        """Attention patterns (batch, layers, heads, length, length) and the residual stream
+        (batch, layers + 1, length, width) at all positions, the read ones and the others."""
+        parameters = self._in_compute_type(parameters)
+        streams, patterns = [self.embed(parameters, inputs)], []
+        causal = interface.causal or self.attention == "causal"
+        for layer in parameters["layers"]:
+            stream, pattern = self._block(layer, streams[-1], None, causal, _keep)
+            streams.append(stream)
+            patterns.append(pattern)
+        return {"attention": jnp.stack(patterns, 1), "residual": jnp.stack(streams, 1)}
+
+    def blocks(self, parameters: dict[str, Any], stream: Float[Array, "batch length width"]) -> Array:
+        """The layers alone, without embedding, positions and read-out."""
+        parameters = self._in_compute_type(parameters)
+        for layer in parameters["layers"]:
+            stream, _ = self._block(layer, stream, None, self.attention == "causal", _keep)
+        return stream
+
+    def embed(self, parameters: dict[str, Any], inputs: Array) -> Float[Array, "batch length width"]:
+        """Tokens or vectors as points of the residual stream, with their positions."""
+        table = parameters["embed"]
+        if jnp.issubdtype(inputs.dtype, jnp.integer):
+            stream = _look_up(table, inputs)
+        else:
+            stream = _product(inputs.astype(self.compute_type), table)
+        length = inputs.shape[1]
+        if self.positional == "sinusoidal":
+            stream = stream + jnp.asarray(sinusoids(length, self.d_model), self.compute_type)[None]
+        if self.positional == "learned":
+            stream = stream + parameters["position"][None, :length]
+        return stream
+
+    def _in_compute_type(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        return jax.tree.map(lambda leaf: leaf.astype(self.compute_type), parameters)
+
+    def _block(
+        self, layer: Layer, stream: Array, reads: tuple[int, ...] | None, causal: bool, drop: Any
+    ) -> tuple[Array, Array]:
+        """One layer; with `reads`, only these positions of its result."""
+        normed = self._maybe_norm(layer, "attention", stream)
+        if reads is not None and reads != tuple(range(stream.shape[1])):
+            asking, stream = _take(normed, reads), _take(stream, reads)
+        else:
+            asking, reads = normed, tuple(range(stream.shape[1]))
+        mixed, pattern = self._attend(layer, asking, normed, reads if causal else None)
+        stream = stream + drop(_product(mixed, layer["output"], layer["output_bias"]), "attention")
+        if self.d_ff:
+            normed = self._maybe_norm(layer, "feed", stream)
+            hidden = self._activate(_product(normed, layer["rise"], layer["rise_bias"]))
+            stream = stream + drop(_product(hidden, layer["fall"], layer["fall_bias"]), "feed")
+        return stream, pattern
+
+    def _attend(
+        self, layer: Layer, asking: Array, asked: Array, causal_reads: tuple[int, ...] | None
+    ) -> tuple[Array, Array]:
+        shape = (self.heads, self.head_width)
+        query = _product(asking, layer["query"], layer["query_bias"])
+        query = query.reshape(*asking.shape[:2], *shape) * (1 / math.sqrt(self.head_width))
+        key = _product(asked, layer["key"], layer["key_bias"]).reshape(*asked.shape[:2], *shape)
+        value = _product(asked, layer["value"], layer["value_bias"]).reshape(*asked.shape[:2], *shape)
+        scores = jnp.einsum("bqhd,bkhd->bhqk", query, key)
+        if causal_reads is not None:
+            allowed = np.arange(asked.shape[1])[None, :] <= np.array(causal_reads)[:, None]
+            scores = jnp.where(allowed[None, None], scores, jnp.finfo(scores.dtype).min)
+        pattern = jax.nn.softmax(scores, axis=-1)
+        mixed = jnp.einsum("bhqk,bkhd->bqhd", pattern, value)
+        return mixed.reshape(*asking.shape[:2], -1), pattern
+
+    def _maybe_norm(self, layer: Layer, name: str, stream: Array) -> Array:
+        if self.norm == "none":
+            return stream
+        return _norm(stream, layer[f"{name}_gain"], layer[f"{name}_shift"])
+
+    def _activate(self, hidden: Array) -> Array:
+        if self.activation == "relu":
+            return jax.nn.relu(hidden)
+        return jax.nn.gelu(hidden, approximate=False)
+
+    def forward_flops(self, interface: Interface) -> float:
+        length, reads, width = interface.length, len(interface.reads), self.d_model
+        span = self.heads * self.head_width
+        total = 0.0 if isinstance(interface.inputs, Tokens) else 2.0 * length * interface.inputs.width * width
+        for index in range(self.layers):
+            asking = reads if index == self.layers - 1 else length
+            total += 2.0 * asking * 2 * width * span + 2.0 * length * 2 * width * span
+            total += 2.0 * 2 * asking * length * span + 2.0 * asking * 2 * width * self.d_ff
+        return total + 2.0 * reads * width * interface.readout.width
+
+
+def sinusoids(length: int, width: int) -> np.ndarray:
+    """Sine and cosine of each position at wavelengths in geometric progression.
+
+    >>> sinusoids(2, 4).shape
+    (2, 4)
+    """
+    rates = WAVELENGTHS ** (-np.arange(0, width, 2) / width)
+    angles = np.arange(length)[:, None] * rates[None]
+    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, width)
+
+
+def _product(x: Array, matrix: Array, bias: Array | None = None) -> Array:
+    flat = x.reshape(-1, x.shape[-1]) @ matrix
+    flat = flat if bias is None else flat + bias[None]
+    return flat.reshape(*x.shape[:-1], matrix.shape[1])
+
+
+def _norm(x: Array, gain: Array, shift: Array) -> Array:
+    mean = x.mean(-1, keepdims=True)
+    # One pass over x: the mean of squares less the squared mean, which cannot be below zero but for rounding.
+    variance = jnp.maximum((x * x).mean(-1, keepdims=True) - mean * mean, jnp.zeros((), x.dtype))
+    scaled = (x - mean) * jax.lax.rsqrt(variance + jnp.asarray(NORM_EPSILON, x.dtype))
+    return scaled * gain[None, None] + shift[None, None]
+
+
+def _take(x: Array, positions: tuple[int, ...]) -> Array:
+    first, last = positions[0], positions[-1]
+    if positions == tuple(range(first, last + 1)):
+        return x[:, first : last + 1]  # a slice: its gradient is a pad, not a scatter
+    return x[:, np.array(positions)]
+
+
+def _look_up(table: Array, tokens: Array) -> Array:
+    return table[tokens]
+
+
+def _drop(
+    x: Array, purpose: str, rate: Array | float, key: PRNGKeyArray | None, index: int = 0
+) -> Array:
+    if key is None:
+        return x
+    kept = jax.random.bernoulli(keys.derive(key, purpose, index), 1 - jnp.asarray(rate, jnp.float32), x.shape)
+    return jnp.where(kept, x / jnp.asarray(1 - rate, x.dtype), jnp.zeros((), x.dtype))
+
+
+def _keep(x: Array, purpose: str) -> Array:
+    del purpose
+    return x
