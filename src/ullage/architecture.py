@@ -113,7 +113,5 @@ def find(preset: str, chosen: Mapping[str, Any]) -> Architecture:
     member = by_preset[preset]
     unknown = sorted(chosen.keys() - knobs.knobs_of(member).keys())
     if unknown:
-        raise BadInput(
-            f"{preset} has no knob {unknown[0]!r}; its knobs are {listed(knobs.knobs_of(member))}"
-        )
+        raise BadInput(f"{preset} has no knob {unknown[0]!r}; its knobs are {listed(knobs.knobs_of(member))}")
     return member(**{**member.presets[preset], **chosen})  # type: ignore[attr-defined]

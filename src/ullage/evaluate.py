@@ -59,9 +59,7 @@ def _chunks(examples: Example) -> list[Example]:
         full = np.pad(leaf, [(0, padded)] + [(0, 0)] * (leaf.ndim - 1))
         return jnp.asarray(full[start : start + CHUNK])
 
-    return [
-        jax.tree.map(partial(cut, start=start), examples) for start in range(0, count + padded, CHUNK)
-    ]
+    return [jax.tree.map(partial(cut, start=start), examples) for start in range(0, count + padded, CHUNK)]
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
@@ -131,7 +129,9 @@ def information(said: Answers) -> float:
     """The share of what the inputs tell of the target distributions: 1 − divergence / that of their mean."""
     targets, predictions = said.targets[said.graded], said.predictions[said.graded]
     mean = targets.mean(axis=0, keepdims=True)
-    return float(1 - _divergence(targets, predictions) / _divergence(targets, np.broadcast_to(mean, targets.shape)))
+    return float(
+        1 - _divergence(targets, predictions) / _divergence(targets, np.broadcast_to(mean, targets.shape))
+    )
 
 
 def _divergence(truth: np.ndarray, prediction: np.ndarray) -> float:
@@ -158,7 +158,9 @@ def macro_f1(said: Answers, classes: int) -> float:
     return float((2 * right[occurring] / (asked + given)[occurring]).mean())
 
 
-def scores(task: Task, architecture: Architecture, parameters: Parameters, examples: Example) -> dict[str, float]:
+def scores(
+    task: Task, architecture: Architecture, parameters: Parameters, examples: Example
+) -> dict[str, float]:
     """All metrics that make sense for this task, by name; `score` is the graded one.
 
     A metric whose value is not finite is left out: a model that diverged has no cross-entropy.

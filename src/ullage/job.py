@@ -17,8 +17,8 @@ from ullage import recipe as recipes
 from ullage import record as records
 from ullage.errors import BadInput
 from ullage.evaluate import scores
-from ullage.record import CurveRow, Phase, RunRecord, Status
 from ullage.recipe import Recipe
+from ullage.record import CurveRow, Phase, RunRecord, Status
 from ullage.split import Split, extra_questions, questions
 from ullage.task import Family, Notion, Task
 from ullage.technique import apply_all

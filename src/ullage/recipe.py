@@ -41,7 +41,9 @@ class Recipe:
     evaluate_every: int = knob(100, "steps between two evaluations", low=1, high=10**9)
     train_examples: int = knob(0, "training examples, 0 for all there are", low=0, high=2**24)
     learning_rate: float = knob(3.4e-3, "step size of AdamW after warm-up", low=0.0, high=10.0)
-    weight_decay: float = knob(0.03, "decoupled decay of AdamW, per unit of learning rate", low=0.0, high=100.0)
+    weight_decay: float = knob(
+        0.03, "decoupled decay of AdamW, per unit of learning rate", low=0.0, high=100.0
+    )
     dropout: float = knob(0.0, "share of activations dropped", low=0.0, high=0.9)
     warmup_steps: int = knob(400, "steps of linear warm-up", low=0, high=10**9)
     final_rate: float = knob(

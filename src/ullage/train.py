@@ -85,13 +85,22 @@ class Program:
 
 @partial(jax.jit, static_argnums=0, donate_argnums=2)
 def advance(
-    program: Program, traced: Traced, state: State, rows: Any, count: Any, key: PRNGKeyArray, start: Any, stop: Any
+    program: Program,
+    traced: Traced,
+    state: State,
+    rows: Any,
+    count: Any,
+    key: PRNGKeyArray,
+    start: Any,
+    stop: Any,
 ) -> State:
     """Steps `start` to `stop` of a run, without leaving the device."""
 
     def step(index: Array, state: State) -> State:
         progress = index.astype(jnp.float32) / jnp.asarray(traced.step_limit, jnp.float32)
-        batch = program.source.draw(rows, count, keys.derive(key, "batch", index), progress, program.batch_size)
+        batch = program.source.draw(
+            rows, count, keys.derive(key, "batch", index), progress, program.batch_size
+        )
         dropout_key = keys.derive(key, "dropout", index) if program.drops else None
         loss, gradient = jax.value_and_grad(_loss, argnums=1)(
             program, state.parameters, batch, traced.dropout, dropout_key
@@ -104,7 +113,9 @@ def advance(
     return jax.lax.fori_loop(start, stop, step, state)
 
 
-def _loss(program: Program, parameters: Parameters, batch: Example, dropout: Any, key: PRNGKeyArray | None) -> Array:
+def _loss(
+    program: Program, parameters: Parameters, batch: Example, dropout: Any, key: PRNGKeyArray | None
+) -> Array:
     outputs = program.architecture.apply(parameters, batch.inputs, program.interface, dropout, key)
     losses = program.interface.readout.loss(outputs, batch.targets)
     # Summed in at least 32 bits: a mean over a batch in 16 bits loses its small terms.
@@ -117,12 +128,13 @@ def _optimiser(traced: Traced) -> optax.GradientTransformation:
     return optax.adamw(partial(_rate, traced), b2=SECOND_MOMENT, weight_decay=traced.weight_decay)
 
 
-def _rate(traced: Traced, step: Array) -> Array:
+def _rate(traced: Traced, step: Any) -> Array:
     """A linear warm-up, then half a cosine down to the final share at the step limit."""
     limit, warmup, final = (
-        jnp.asarray(value, jnp.float32) for value in (traced.step_limit, traced.warmup_steps, traced.final_rate)
+        jnp.asarray(value, jnp.float32)
+        for value in (traced.step_limit, traced.warmup_steps, traced.final_rate)
     )
-    done = step.astype(jnp.float32)
+    done = jnp.asarray(step, jnp.float32)
     cosine = 0.5 + 0.5 * jnp.cos(jnp.pi * jnp.minimum(done / limit, 1.0))
     risen = jnp.minimum((done + 1) / jnp.maximum(warmup, 1.0), 1.0)
     return jnp.asarray(traced.learning_rate, jnp.float32) * risen * (final + (1 - final) * cosine)
@@ -146,7 +158,9 @@ def train(
     state = program.init(keys.derive(key, "weights"), recipe.initial_scale, recipe.traced)
     rows = jax.tree.map(jnp.asarray, data.rows)
     asked = {
-        Split.TRAIN: questions(task, Split.TRAIN, min(CHECKED_QUESTIONS, recipe.train_examples or CHECKED_QUESTIONS)),
+        Split.TRAIN: questions(
+            task, Split.TRAIN, min(CHECKED_QUESTIONS, recipe.train_examples or CHECKED_QUESTIONS)
+        ),
         Split.VALIDATION: questions(task, Split.VALIDATION, CHECKED_QUESTIONS),
     }
     journal = Journal(task, watch, began, seconds_limit)

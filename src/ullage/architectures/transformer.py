@@ -57,15 +57,11 @@ class Transformer(Architecture):
     d_head: int = knob(0, "width of one head, 0 for d_model / heads", low=0, high=4096)
     d_model: int = knob(256, "width of the residual stream", low=2, high=65536)
     d_ff: int = knob(1024, "hidden width of the feed-forward part, 0 for attention only", low=0, high=262144)
-    positional: str = knob(
-        "sinusoidal", "how positions are told", choices=("none", "sinusoidal", "learned")
-    )
+    positional: str = knob("sinusoidal", "how positions are told", choices=("none", "sinusoidal", "learned"))
     norm: str = knob("pre", "layer norm before each part, or none", choices=("pre", "none"))
     final_norm: bool = knob(False, "a layer norm before the read-out")
     activation: str = knob("gelu", "GELU in its exact form, or ReLU", choices=("gelu", "relu"))
-    attention: str = knob(
-        "bidirectional", "what a position may look at", choices=("bidirectional", "causal")
-    )
+    attention: str = knob("bidirectional", "what a position may look at", choices=("bidirectional", "causal"))
     precision: str = knob("f32", "numbers that the model computes with", choices=tuple(_BITS))
 
     def validate(self) -> None:
@@ -196,11 +192,10 @@ class Transformer(Architecture):
             stream = _norm(stream, parameters["final_gain"], parameters["final_shift"])
         return _product(stream, parameters["read"], parameters["read_bias"])
 
-    def observe(
-        self, parameters: dict[str, Any], inputs: Array, interface: Interface
-    ) -> dict[str, Array]:
+    def observe(self, parameters: dict[str, Any], inputs: Array, interface: Interface) -> dict[str, Array]:
         """Attention patterns (batch, layers, heads, length, length) and the residual stream
-        (batch, layers + 1, length, width) at all positions, the read ones and the others."""
+        (batch, layers + 1, length, width) at all positions, the read ones and the others.
+        """
         parameters = self._in_compute_type(parameters)
         streams, patterns = [self.embed(parameters, inputs)], []
         causal = interface.causal or self.attention == "causal"
@@ -324,9 +319,7 @@ def _look_up(table: Array, tokens: Array) -> Array:
     return table[tokens]
 
 
-def _drop(
-    x: Array, purpose: str, rate: Array | float, key: PRNGKeyArray | None, index: int = 0
-) -> Array:
+def _drop(x: Array, purpose: str, rate: Array | float, key: PRNGKeyArray | None, index: int = 0) -> Array:
     if key is None:
         return x
     kept = jax.random.bernoulli(keys.derive(key, purpose, index), 1 - jnp.asarray(rate, jnp.float32), x.shape)
