@@ -173,7 +173,7 @@ def _split_rows(task: Task, table: Any, split: Split, limit: int) -> Any:
         chosen = np.arange(total)
     else:
         hashes = _table_hashes(task, table)
-        chosen = np.flatnonzero(np.asarray(belongs(hashes, split)))
+        chosen = np.flatnonzero(np.asarray(belongs(jnp.asarray(hashes), split)))
         # In the order of their hashes, so that the first few are a fair sample of all.
         chosen = chosen[np.argsort(hashes[chosen], kind="stable")]
     if chosen.size == 0:

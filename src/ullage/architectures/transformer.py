@@ -193,8 +193,9 @@ class Transformer(Architecture):
         return _product(stream, parameters["read"], parameters["read_bias"])
 
     def observe(self, parameters: dict[str, Any], inputs: Array, interface: Interface) -> dict[str, Array]:
-        """Attention patterns (batch, layers, heads, length, length) and the residual stream
-        (batch, layers + 1, length, width) at all positions, the read ones and the others.
+        """Attention patterns and residual streams, at all positions, read or not.
+
+        `attention` is (batch, layers, heads, length, length), `residual` (batch, layers + 1, length, width).
         """
         parameters = self._in_compute_type(parameters)
         streams, patterns = [self.embed(parameters, inputs)], []

@@ -1,0 +1,237 @@
+"""The command line: parse, call one function of the package, print what it returns.
+
+Documents go to stdout (`--json`) or are shown as tables; progress goes to stderr. Exit code 0: did
+what was asked; 1: did part of it; 2: a bad request, told in one sentence.
+"""
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+from rich.console import Console, RenderableType
+
+from ullage import __version__
+from ullage.errors import BadInput
+
+DONE, PARTLY, BAD_REQUEST, INTERRUPTED = 0, 1, 2, 130
+
+app = App(
+    name="ullage",
+    version=__version__,
+    help="Measure how much of a small Transformer's information budget a task fills.",
+    help_format="plaintext",
+)
+
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document on stdout.")]
+StorePath = Annotated[Path, Parameter(name="--store", help="The folder that holds the runs.")]
+DEFAULT_STORE = Path("ullage-store")
+
+
+@Parameter(name="*")
+@dataclasses.dataclass(frozen=True)
+class ModelFlags:
+    """Knobs of the model; what is not given is the preset's."""
+
+    layers: int | None = None
+    "Blocks of attention and feed-forward."
+    heads: int | None = None
+    "Attention heads of one layer."
+    d_head: int | None = None
+    "Width of one head, 0 for d_model / heads."
+    d_model: int | None = None
+    "Width of the residual stream."
+    d_ff: int | None = None
+    "Hidden width of the feed-forward part, 0 for attention only."
+    positional: str | None = None
+    "none, sinusoidal or learned."
+    norm: str | None = None
+    "pre or none."
+    final_norm: bool | None = None
+    "A layer norm before the read-out."
+    activation: str | None = None
+    "gelu (exact) or relu."
+    attention: str | None = None
+    "bidirectional or causal."
+    precision: str | None = None
+    "bf16, f16, f32 or f64."
+
+    def chosen(self) -> dict[str, Any]:
+        """Only the knobs that were given."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+
+
+NO_FLAGS = ModelFlags()
+
+
+@app.command
+def measure(
+    *tasks: str,
+    model: str = "nano",
+    flags: ModelFlags = NO_FLAGS,
+    effort: str = "quick",
+    levels: str = "",
+    steps: int | None = None,
+    seeds: int | None = None,
+    demand: str = "nominal",
+    minutes: float | None = None,
+    retry: str | None = None,
+    store: StorePath = DEFAULT_STORE,
+    workers: int | None = None,
+    seed: int = 0,
+    json: Json = False,
+) -> int:
+    """Measure the effective capacity of one model (the main job).
+
+    Parameters
+    ----------
+    tasks
+        name, name:knob=value,… or file.py; without any, the collection classic.
+    model
+        nano, small, medium or paper.
+    effort
+        quick, standard or full: steps and seeds of each run, never a clock.
+    levels
+        Levels for all tasks, such as 5,11,23, in place of their own.
+    steps
+        Step limit of a run, in place of the effort's.
+    seeds
+        Fresh seeds a level, in place of the effort's.
+    demand
+        Notion of bits for the top-level C: nominal, answer, input, context or storage.
+    minutes
+        Start no run after this many minutes; the same command goes on later.
+    retry
+        failed: make failed runs again, and only these besides what is missing.
+    workers
+        Processes that train side by side; as many as there are cores unless given.
+    seed
+        Which fresh seeds; another seed is another campaign.
+    """
+    from ullage import present
+    from ullage.progress import Teller
+    from ullage.verbs.measure import measure as run
+
+    with Teller(_stderr()) as watcher:
+        document = run(
+            tasks or ("classic",),
+            model=model,
+            knobs=flags.chosen(),
+            effort=effort,
+            levels=parse_levels(levels),
+            steps=steps,
+            seeds=seeds,
+            demand=demand,
+            store=store,
+            workers=workers,
+            seed=seed,
+            minutes=minutes,
+            retry=retry,
+            watcher=watcher,
+        )
+    _print(document, json, present.measured)
+    whole = document["complete"] and set(document["runs"]) <= {"finished", "diverged"}
+    return DONE if whole else PARTLY
+
+
+@app.command
+def status(*, store: StorePath = DEFAULT_STORE, json: Json = False) -> int:
+    """Tell what a store holds, what failed and why."""
+    from ullage import present
+    from ullage.verbs.status import status as run
+
+    _print(run(store), json, present.stored)
+    return DONE
+
+
+@app.command
+def export(
+    file: Path, /, *, curves: bool = False, store: StorePath = DEFAULT_STORE, json: Json = False
+) -> int:
+    """Write the table of runs to FILE.csv or FILE.parquet.
+
+    Parameters
+    ----------
+    file
+        Where to; the suffix chooses the format.
+    curves
+        The long table of all checkpoints in place of the runs.
+    """
+    from ullage import present
+    from ullage.verbs.export import export as run
+
+    _print(run(file, curves=curves, store=store), json, present.exported)
+    return DONE
+
+
+@app.command(name="list")
+def list_members(kind: Literal["tasks", "architectures", "techniques"], /, *, json: Json = False) -> int:
+    """List what there is to choose from, with its knobs.
+
+    Parameters
+    ----------
+    kind
+        tasks, architectures or techniques.
+    """
+    from ullage import present
+    from ullage.verbs.members import members
+
+    _print(members(kind), json, present.listed)
+    return DONE
+
+
+@app.command
+def check(task: str, /, *, json: Json = False) -> int:
+    """Hold a task file to the contract that every task keeps.
+
+    Parameters
+    ----------
+    task
+        file.py, or the name of a task.
+    """
+    from ullage import present
+    from ullage.verbs.check import check as run
+
+    document = run(task)
+    _print(document, json, present.checked)
+    return DONE if document["passed"] else BAD_REQUEST
+
+
+def parse_levels(text: str) -> tuple[int, ...]:
+    """The levels of `5,11,23`."""
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise BadInput(f"levels={text} is not allowed; write whole numbers such as 5,11,23") from None
+
+
+def _stderr() -> Console:
+    return Console(stderr=True, soft_wrap=True)
+
+
+def _print(document: Any, as_json: bool, show: Callable[[Any], RenderableType]) -> None:
+    if as_json:
+        print(json.dumps(document, indent=1, allow_nan=False))
+    else:
+        Console(width=None if sys.stdout.isatty() else 160, highlight=False).print(show(document))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with its exit code."""
+    try:
+        code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
+    except (BadInput, CycloptsError) as error:
+        _stderr().print(f"ullage: {' '.join(str(error).split())}", markup=False, highlight=False)
+        code = BAD_REQUEST
+    except KeyboardInterrupt:
+        _stderr().print("ullage: stopped; what was stored is kept, the same command goes on from here")
+        code = INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone: not our error
+        code = DONE
+    sys.exit(code if isinstance(code, int) else DONE)

@@ -1,0 +1,103 @@
+"""Progress of a study on stderr: live on a terminal, plain lines elsewhere.
+
+One line stays for each family that is done; below it, on a terminal, a bar with what is running, what
+failed and the time that is left.
+"""
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from ullage.boundary import LEARNED
+from ullage.observations import observe
+from ullage.present import interval
+from ullage.protocol import Planned
+from ullage.record import RunRecord, Status
+from ullage.study import Watcher
+from ullage.summary import boundary_of, level_summaries
+
+
+class Teller:
+    """Tells a person how a study goes; a context manager around its run."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.running: dict[str, str] = {}
+        self.failed = self.done = 0
+        self.began = time.monotonic()
+        self.bar = Bar(
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[now]}"),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+            transient=True,
+        )
+        self.task = self.bar.add_task("runs", total=None, left="", now="")
+        self.watcher = Watcher(
+            self._planned, self._started, self._progressed, self._ended, self._family_ended
+        )
+
+    def __enter__(self) -> Watcher:
+        self.bar.start()
+        return self.watcher
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def _planned(self, total: int, settled: int) -> None:
+        self.total, self.settled = total, settled
+        self.bar.update(self.task, total=total, completed=settled)
+        if settled < total:
+            kept = f", {settled} of them stored" if settled else ""
+            self.console.print(f"{total} runs{kept}", highlight=False)
+
+    def _started(self, planned: Planned) -> None:
+        self.running[planned.job.run_id] = f"{planned.family} {planned.job.task['level']}"
+        self._draw()
+
+    def _progressed(self, planned: Planned, step: int, score: float) -> None:
+        name = f"{planned.family} {planned.job.task['level']}"
+        self.running[planned.job.run_id] = f"{name}: step {step}, {score:.0%}"
+        self._draw()
+
+    def _ended(self, planned: Planned, record: RunRecord) -> None:
+        self.running.pop(planned.job.run_id, None)
+        self.done += 1
+        self.failed += record.status not in (Status.FINISHED, Status.DIVERGED)
+        self.bar.advance(self.task)
+        self._draw()
+        if record.status == Status.FAILED and self.failed == 1:
+            self.console.print(f"a run failed: {record.reason}", highlight=False, markup=False)
+
+    def _family_ended(self, family: str, records: Sequence[RunRecord]) -> None:
+        self.console.print(family_line(family, records), highlight=False, markup=False)
+
+    def _draw(self) -> None:
+        rest = self.total - self.settled - self.done
+        pace = (time.monotonic() - self.began) / self.done if self.done else None
+        left = "" if pace is None else f"about {_duration(pace * rest)} left"
+        failed = f"; {self.failed} failed" if self.failed else ""
+        now = "; ".join(list(self.running.values())[:2]).replace("[", "(")
+        self.bar.update(self.task, left=left + failed, now=now)
+
+
+def family_line(family: str, records: Sequence[RunRecord]) -> str:
+    """What a family's runs say, in one line."""
+    runs = observe(records).runs
+    learned = [row["level"] for row in level_summaries(runs) if row["skill"] >= LEARNED]
+    boundary = boundary_of(runs, "nominal") if runs else None
+    bits = f"; boundary {interval(boundary.interval().to_json())} bits" if boundary else ""
+    return f"{family}: learned up to {max(learned) if learned else 'no level'}{bits}; {len(runs)} runs"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
