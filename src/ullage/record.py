@@ -36,6 +36,7 @@ class Status(enum.StrEnum):
     FAILED = "failed"
 
 
+LEARNED = 0.95  # the skill from which a run counts as having learned
 EVIDENCE = (Status.FINISHED, Status.DIVERGED)
 
 
