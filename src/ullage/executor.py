@@ -3,6 +3,7 @@
     ask(n)       up to n further jobs; an empty list while nothing can be started, None for "no more"
     tell(event)  a checkpoint (the answer says whether the run goes on) or the end of a run
 
+An empty list while nothing runs would wait for ever: it is a defect of the caller and raises.
 Only the caller of `run`, the driver, writes the store. `run` returns when `ask` has answered None
 and every job has ended; it calls both functions from one thread.
 """
