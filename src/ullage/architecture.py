@@ -10,6 +10,7 @@ batch at once, because every product of a batch can then be one large matrix pro
 
 import abc
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -54,7 +55,7 @@ class Architecture(abc.ABC):
 
     def knobs(self) -> dict[str, Any]:
         """All knobs by name."""
-        return {name: getattr(self, name) for name in knobs.knobs_of(type(self))}
+        return knobs.values_of(self)
 
     @abc.abstractmethod
     def init(self, key: PRNGKeyArray, interface: Interface, scale: Array | float = 1.0) -> Parameters:
@@ -100,7 +101,10 @@ class Architecture(abc.ABC):
 
     def parameters(self, interface: Interface) -> int:
         """How many numbers are trained."""
-        shapes = jax.eval_shape(lambda: self.init(keys.root(0), interface))
+        with warnings.catch_warnings():
+            # A process of 32-bit numbers may count the parameters of a 64-bit model.
+            warnings.simplefilter("ignore", UserWarning)
+            shapes = jax.eval_shape(lambda: self.init(keys.root(0), interface))
         return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
 
 

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ullage.bits import log_gamma
+from ullage.record import LEARNED
 
-LEARNED = 0.95  # the skill from which a level counts as learned
 CREDIBLE = (0.05, 0.95)
 DRAWS = 4000
 STEPS = 20  # a skill is read in twentieths: finer than any difference between runs that matters here

@@ -138,6 +138,7 @@ def _outcome(task: Task, recipe: Recipe, trace: Trace, found: dict[str, float]) 
         "macro_f1": found.get("macro_f1"),
         "entropy_bits": found.get("entropy_bits"),
         "generalisation_gap": gap,
+        "device": jax.default_backend(),
         "train_steps": trace.steps,
         "steps_to_solve": trace.steps_to_solve,
         "late_generalisation_steps": trace.late_generalisation_steps,
@@ -204,7 +205,7 @@ def _from_job(job: Job, recipe: Recipe, family: str) -> RunRecord:
         "train_steps": 0,
         "seconds": 0.0,
         "lanes": 1,
-        "device": jax.default_backend(),
+        "device": "",  # known once something was trained
         "study": job.study,
         "recipe_json": records.canonical(job.recipe),
         "task_json": records.canonical(_identity(job.task)),

@@ -72,6 +72,21 @@ def knobs_of(owner: type) -> dict[str, Knob]:
     }
 
 
+def values_of(instance: Any) -> dict[str, Any]:
+    """The knobs of an instance by name; a whole number given for a real one becomes real.
+
+    >>> import dataclasses
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Oven:
+    ...     heat: float = knob(1.5, "temperature, in hundred degrees")
+    >>> values_of(Oven(heat=2))
+    {'heat': 2.0}
+    """
+    declared = knobs_of(type(instance)).values()
+    values = {one.name: getattr(instance, one.name) for one in declared}
+    return {one.name: float(values[one.name]) if one.type is float else values[one.name] for one in declared}
+
+
 def check(instance: Any, owner: str) -> None:
     """Raise `BadInput` for the first knob of `instance` that is of the wrong type or out of range."""
     for name, declared in knobs_of(type(instance)).items():

@@ -12,11 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from ullage.boundary import LEARNED
 from ullage.observations import observe
 from ullage.present import interval
 from ullage.protocol import Planned
-from ullage.record import RunRecord, Status
+from ullage.record import LEARNED, RunRecord, Status
 from ullage.study import Watcher
 from ullage.summary import boundary_of, level_summaries
 

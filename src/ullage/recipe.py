@@ -72,9 +72,8 @@ class Recipe:
 
     def to_json(self) -> dict[str, Any]:
         """A document that `from_json` reads back."""
-        values = {name: getattr(self, name) for name in knobs.knobs_of(type(self))}
         model = {"name": self.architecture.name, "knobs": self.architecture.knobs()}
-        return {"architecture": model, **values, "techniques": list(self.techniques)}
+        return {"architecture": model, **knobs.values_of(self), "techniques": list(self.techniques)}
 
 
 def from_json(document: dict[str, Any]) -> Recipe:

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ullage.boundary import LEARNED, UNKNOWN, Boundary, Interval, cached_fit, is_monotone, typical
+from ullage.boundary import UNKNOWN, Boundary, Interval, cached_fit, is_monotone, typical
 from ullage.observations import NOTIONS, Observation
+from ullage.record import LEARNED
 
 
 @dataclasses.dataclass(frozen=True)

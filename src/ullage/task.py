@@ -195,7 +195,7 @@ class Task(abc.ABC):
 
     def knobs(self) -> dict[str, Any]:
         """All knobs but the level, by name."""
-        values = {name: getattr(self, name) for name in knobs.knobs_of(type(self))}
+        values = knobs.values_of(self)
         del values["level"]
         return values
 

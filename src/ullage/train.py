@@ -23,11 +23,10 @@ from ullage import keys
 from ullage.architecture import Architecture, Parameters
 from ullage.evaluate import scores, skill
 from ullage.recipe import Recipe, Traced
-from ullage.record import Status
+from ullage.record import LEARNED, Status
 from ullage.split import Source, Split, questions, training_data
 from ullage.task import Example, Interface, Task
 
-LEARNED = 0.95  # the skill from which a run counts as having learned
 SOLVED = 0.99  # the validation skill that, twice in a row, ends a run
 CHECKED_QUESTIONS = 512  # of train and validation, at each evaluation
 SECOND_MOMENT = 0.98  # AdamW's β2: small models on short runs profit from a short memory (Power et al. 2022)
