@@ -257,7 +257,10 @@ def find(text: str) -> Family:
         raise BadInput(f"{text!r} sets the level, which is no knob of a family; use --levels")
     values = knobs.parse(member, texts, registry.name_of(member))
     default_level = knobs.knobs_of(member)["level"].default
-    return Family.of(member(level=default_level, **values))  # type: ignore[arg-type, call-arg]
+    try:
+        return Family.of(member(level=default_level, **values))  # type: ignore[arg-type, call-arg]
+    except TypeError as error:  # a user's class that leaves out something the contract asks for
+        raise BadInput(f"{name} makes no task ({error}); mend the file and try again") from None
 
 
 @functools.cache
