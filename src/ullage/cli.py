@@ -7,6 +7,7 @@ what was asked; 1: did part of it; 2: a bad request, told in one sentence.
 import dataclasses
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,9 +28,13 @@ app = App(
     help_format="plaintext",
 )
 
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document on stdout.")]
+Json = Annotated[
+    bool,
+    Parameter(name="--json", negative="", show_default=False, help="Print one JSON document on stdout."),
+]
 StorePath = Annotated[Path, Parameter(name="--store", help="The folder that holds the runs.")]
 DEFAULT_STORE = Path("ullage-store")
+WIDEST = 100  # columns; sentences that run across a whole screen are hard to read
 
 
 @Parameter(name="*")
@@ -74,7 +79,7 @@ def measure(
     model: str = "nano",
     flags: ModelFlags = NO_FLAGS,
     effort: str = "quick",
-    levels: str = "",
+    levels: str | None = None,
     steps: int | None = None,
     seeds: int | None = None,
     demand: str = "nominal",
@@ -122,7 +127,7 @@ def measure(
             model=model,
             knobs=flags.chosen(),
             effort=effort,
-            levels=parse_levels(levels),
+            levels=() if levels is None else parse_levels(levels),
             steps=steps,
             seeds=seeds,
             demand=demand,
@@ -204,7 +209,7 @@ def check(task: str, /, *, json: Json = False) -> int:
 def parse_levels(text: str) -> tuple[int, ...]:
     """The levels of `5,11,23`."""
     try:
-        return tuple(int(part) for part in text.split(",") if part.strip())
+        return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise BadInput(f"levels={text} is not allowed; write whole numbers such as 5,11,23") from None
 
@@ -214,10 +219,35 @@ def _stderr() -> Console:
 
 
 def _print(document: Any, as_json: bool, show: Callable[[Any], RenderableType]) -> None:
-    if as_json:
-        print(json.dumps(document, indent=1, allow_nan=False))
-    else:
-        Console(width=None if sys.stdout.isatty() else 160, highlight=False).print(show(document))
+    text = json.dumps(document, indent=1, allow_nan=False) if as_json else _rendered(show(document))
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _let_go_of_stdout()
+        raise BadInput(
+            f"standard output cannot be written ({error.strerror}); give it a place that takes it"
+        ) from None
+
+
+def _rendered(shown: RenderableType) -> str:
+    console = Console(width=min(Console().width, WIDEST), highlight=False)
+    with console.capture() as captured:
+        console.print(shown)
+    return "\n".join(line.rstrip() for line in captured.get().rstrip().split("\n"))
+
+
+def _let_go_of_stdout() -> None:
+    """What could not be written is not tried again when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _sentence(error: CycloptsError) -> str:
+    """What the parser says, as one sentence that ends with where to look."""
+    said = re.sub(r"\. (\w)", lambda found: "; " + found[1].lower(), str(error)).rstrip(" .?")
+    verb = " ".join(("ullage", *(error.command_chain or ())))
+    return f"{said[:1].lower()}{said[1:]}; `{verb} --help` tells what is allowed"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -226,12 +256,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except (BadInput, CycloptsError) as error:
-        _stderr().print(f"ullage: {' '.join(str(error).split())}", markup=False, highlight=False)
+        said = str(error) if isinstance(error, BadInput) else _sentence(error)
+        _stderr().print(f"ullage: {' '.join(said.split())}", markup=False, emoji=False, highlight=False)
         code = BAD_REQUEST
     except KeyboardInterrupt:
         _stderr().print("ullage: stopped; what was stored is kept, the same command goes on from here")
         code = INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone: not our error
+        _let_go_of_stdout()  # the reader has gone: not our error
         code = DONE
     sys.exit(code if isinstance(code, int) else DONE)

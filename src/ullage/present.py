@@ -1,25 +1,47 @@
 """How documents look on a terminal: tables and sentences from the JSON of a verb, nothing computed.
 
->>> number(48123.0)
-'48.1 k'
+>>> number(48123.0), counted(1, "run"), counted(2, "run")
+('48.1 k', '1 run', '2 runs')
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ullage.record import EVIDENCE
+
 Document = Mapping[str, Any]
 
 
 def number(value: float) -> str:
-    """A number with three figures and a thousand's letter."""
+    """A number with three figures and a thousand's letter; up to 9999 it is written out."""
     for size, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= size * 10 or (abs(value) >= size > 1e3):
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.4g}" if abs(value) >= 1000 else f"{value:.3g}"
+            return f"{_figures(value / size, 3)}{letter}"
+    return _figures(value, 4 if abs(value) >= 1000 else 3)
+
+
+def _figures(value: float, count: int) -> str:
+    return f"{float(f'{value:.{count}g}'):g}"  # :.3g alone would write 999.9 as 1e+03
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun in the singular or the plural."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """A time that a person can picture.
+
+    >>> duration(5), duration(600), duration(10_000)
+    ('5 s', '10 min', '2.8 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def interval(document: Document) -> str:
@@ -29,21 +51,19 @@ def interval(document: Document) -> str:
     'at least 512'
     """
     median, low, high = document["median"], document["low"], document["high"]
-    if low is None and high is None:
-        return "not bounded"
+    if low is None:
+        return "not bounded" if high is None else f"at most {number(high)}"
     if high is None:
         return f"at least {number(low)}"
-    if low is None:
-        return f"at most {number(high)}"
     if median is None:
         return f"[{number(low)}, {number(high)}]"
     return f"{number(median)} [{number(low)}, {number(high)}]"
 
 
-def _table(*columns: str) -> Table:
+def _table(*columns: str, right: Sequence[str] = ()) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return table
 
 
@@ -52,73 +72,73 @@ def _table(*columns: str) -> Table:
 
 def measured(document: Document) -> RenderableType:
     """The verdict of `measure`: a line a family, then what the numbers mean."""
-    lines = [head(document), "", family_table(document), "", *_sentences(document), *_warnings(document)]
-    return Group(*(Text(line) if isinstance(line, str) else line for line in lines))
+    parts = [head(document), "", family_table(document), "", *_capacity(document), ""]
+    parts += [*_budget_sentences(document["budgets"]), *_warnings(document), _cost(document)]
+    return Group(*(Text(part) if isinstance(part, str) else part for part in parts))
 
 
 def head(document: Document) -> str:
-    """The model and the effort in one line."""
+    """The model in one line and the effort in another."""
     model = document["model"]
-    shape = (
-        f"{model['layers']} layers, {model['heads']} heads of {model['d_head']}, d_model {model['d_model']}"
-    )
-    size = f"{model['precision_bits']} bit, {number(model['parameters'])} parameters"
-    effort = f"effort {document['effort']}: {document['step_limit']} steps, {document['seeds']} seeds"
-    return f"{model['model_id']}: {shape}, {size}; {effort}"
+    heads = f"{counted(model['heads'], 'head')} of {model['d_head']}"
+    shape = f"{counted(model['layers'], 'layer')}, {heads}, d_model {model['d_model']}"
+    size = f"{model['precision_bits']} bit, {counted(model['parameters'], 'parameter')}"
+    spent = f"{counted(document['step_limit'], 'step')} at most, {counted(document['seeds'], 'seed')}"
+    return f"{model['model_id']}: {shape}, {size}\neffort {document['effort']}: {spent} a level"
 
 
 def family_table(document: Document) -> Table:
     """One line a family: the largest level learned, the boundary, its bits, the runs behind it."""
-    table = _table("family", "learned up to", "boundary [90 %]", "bits [90 %]", "notion", "runs")
+    right = ("learned up to", "runs")
+    table = _table(
+        "family", "learned up to", "boundary [90 %]", "its bits [90 %]", "notion", "runs", right=right
+    )
     for name, family in document["tasks"].items():
-        learned = [row["level"] for row in family["levels"] if row["learned"]]
         runs = sum(row["runs"] for row in family["levels"])
-        notion = nominal_notion(family)
-        bits = family["capacity_bits"].get(notion)
+        bits = family["capacity_bits"].get(family["nominal"])
         table.add_row(
             name + ("" if family["monotone"] else " *"),
-            str(max(learned)) if learned else "none",
-            interval(family["boundary_level"]),
+            _learned(family["levels"]),
+            interval(family["boundary_level"]) if runs else "no run finished",
             interval(bits) if bits else "not bounded",
-            notion or "none",
+            family["nominal"],
             str(runs),
         )
     return table
 
 
-def nominal_notion(family: Document) -> str | None:
-    """The notion that a family's levels are told in."""
-    return family["nominal"]
+def _learned(levels: Sequence[Document]) -> str:
+    learned = [row["level"] for row in levels if row["learned"]]
+    return str(max(learned)) if learned else "none"
 
 
-def _sentences(document: Document) -> list[str]:
-    notion, capacity = document["demand_notion"], interval(document["capacity_bits"])
-    which = "each in its own notion of bits" if notion == "nominal" else f"in {notion} bits"
-    families = ", ".join(document["families"]) or "none"
-    meaning = f"what the typical of these families ({families}) demands, {which}"
-    lines = [f"C = {capacity} bits: {meaning}, when runs at this effort learn half of it."]
+def _capacity(document: Document) -> list[str]:
+    notion, families = document["demand_notion"], document["families"]
+    lines = ["The boundary is the level at which a run is expected to learn half."]
+    if not families:
+        return [*lines, f"C cannot be told: no finished run bounds a family under the notion {notion}."]
+    typical = "of this family" if len(families) == 1 else "of the typical one of these families"
+    which = ", each in its own notion of bits" if notion == "nominal" else f", in {notion} bits"
+    meaning = f"the demand at the boundary {typical} ({', '.join(families)}){which}"
+    lines.append(f"C {_equals(document['capacity_bits'])}: {meaning}.")
     if notion == "nominal":
-        lines.append("C mixes notions, so it compares models and techniques; by notion:")
+        lines.append("This C mixes notions: use it to compare models and techniques. Notion by notion:")
     shares = [_share_line(name, found) for name, found in document["by_notion"].items() if found["families"]]
-    return lines + shares + _budget_sentences(document["budgets"])
+    return lines + shares
 
 
-def _budget_sentences(budgets: Document) -> list[str]:
-    bandwidth, weights, storage = (
-        number(budgets[name]) for name in ("bandwidth_bits", "weight_bits", "storage_bits")
-    )
-    width = "what one position can pass on in one layer, a width and not a store"
-    held = "answer, input and context demands are held against it"
-    stored = f"about {storage} of them can store (3.6 a parameter, Morris et al. 2025)"
-    return [
-        f"Bandwidth = {bandwidth} bits (heads · d_head · precision): {width}; {held}.",
-        f"Weights = {weights} bits (parameters · precision); {stored}; storage demands face both.",
-    ]
+def _equals(capacity: Document) -> str:
+    text = interval(capacity)
+    if capacity["low"] is None and capacity["high"] is None:
+        return f"is {text} by these runs"
+    return f"= {text} bits" if None not in capacity.values() else f"is {text} bits"
 
 
 def _share_line(notion: str, found: Document) -> str:
-    shares = ", ".join(f"{_percent(share)} of the {budget}" for budget, share in found["utilisation"].items())
     families = ", ".join(found["families"])
+    if found["capacity_bits"]["low"] is None and found["capacity_bits"]["high"] is None:
+        return f"  {notion}: not bounded ({families})"
+    shares = " and ".join(f"{_percent(share)} of the {name}" for name, share in found["utilisation"].items())
     return f"  {notion}: {interval(found['capacity_bits'])} bits ({families}), {shares}"
 
 
@@ -127,22 +147,39 @@ def _percent(share: Document) -> str:
     return interval(scaled) + " %"
 
 
+def _budget_sentences(budgets: Document) -> list[str]:
+    bandwidth, weights, storage = (
+        number(budgets[name]) for name in ("bandwidth_bits", "weight_bits", "storage_bits")
+    )
+    width = "what one position can pass on in one layer"
+    return [
+        f"Bandwidth = {bandwidth} bits (heads · d_head · precision): {width}, a width and not a store.",
+        f"Weights = {weights} bits (parameters · precision), a ceiling.",
+        f"Storage = {storage} bits: what so many parameters were found to hold (Morris et al. 2025).",
+    ]
+
+
 def _warnings(document: Document) -> list[str]:
-    lines = []
+    runs, lines = document["runs"], []
     if not all(family["monotone"] for family in document["tasks"].values()):
         lines.append(
             "* not monotone: a level was learned above one that fails; the boundary is a summary only."
         )
-    bad = {name: count for name, count in document["runs"].items() if name != "finished"}
+    if "diverged" in runs:
+        lines.append(f"{counted(runs['diverged'], 'run')} diverged; they count with the score they ended at.")
+    bad = {status: count for status, count in runs.items() if status not in EVIDENCE}
     if bad:
-        told = ", ".join(f"{count} {name}" for name, count in bad.items())
-        lines.append(f"Runs that did not finish: {told}; `ullage status` tells why.")
+        told = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in bad.items())
+        lines.append(f"Not finished and not counted: {told}; `ullage status` tells why.")
     if not document["complete"]:
         lines.append("Not all runs were made; the same command goes on where this one stopped.")
-    runs = f"{sum(document['runs'].values())} runs ({document['new_runs']} new)"
-    cost = f"{number(document['train_steps'])} steps, {document['seconds']:.0f} s"
-    lines.append(f"{runs}, {cost}; store: {document['store']}")
     return lines
+
+
+def _cost(document: Document) -> str:
+    runs = f"{counted(sum(document['runs'].values()), 'run')} ({document['new_runs']} new)"
+    steps = f"{number(document['train_steps'])} steps"
+    return f"{runs}, {steps}, {duration(document['seconds'])}; store: {document['store']}"
 
 
 # ── the other verbs ───────────────────────────────────────────────────────────────────────────────
@@ -151,13 +188,13 @@ def _warnings(document: Document) -> list[str]:
 def stored(document: Document) -> RenderableType:
     """The answer of `status`."""
     counts = ", ".join(f"{count} {name}" for name, count in document["by_status"].items()) or "none yet"
-    runs = f"{document['records']} runs ({counts}), {document['finals']} final"
-    lines = [f"{document['store']}: {runs}, {number(document['seconds'])} s of training"]
+    runs = f"{counted(document['records'], 'run')} ({counts}), {document['finals']} final"
+    lines = [f"{document['store']}: {runs}, {duration(document['seconds'])} of training"]
     lines += [f"  {name}: {count}" for name, count in document["by_task"].items()]
     if not document["records"]:
         lines.append("Nothing is stored here; `ullage measure` makes runs.")
     if document["damaged_lines"]:
-        damaged = f"{document['damaged_lines']} damaged lines were passed over"
+        damaged = f"{counted(document['damaged_lines'], 'damaged line')} passed over"
         lines.append(f"{damaged}; the command that made them makes what they held again.")
     if not document["failures"]:
         return Text("\n".join(lines))
@@ -191,7 +228,7 @@ def checked(document: Document) -> RenderableType:
     lines = [_clause(clause) for clause in document["clauses"]]
     broken = sum(not clause["passed"] for clause in document["clauses"])
     verdict = (
-        f"breaks {broken} clauses of its contract; mend them and check again"
+        f"breaks {counted(broken, 'clause')} of its contract; mend them and check again"
         if broken
         else "keeps its contract"
     )
@@ -205,6 +242,5 @@ def _clause(clause: Document) -> Text:
 
 def exported(document: Document) -> RenderableType:
     """The answer of `export`."""
-    return Text(
-        f"{document['file']}: {document['rows']} rows of {document['table']} from {document['store']}"
-    )
+    rows = counted(document["rows"], "row")
+    return Text(f"{document['file']}: {rows} of {document['table']} from {document['store']}")

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from ullage.observations import observe
-from ullage.present import interval
+from ullage.present import counted, duration, interval
 from ullage.protocol import Planned
 from ullage.record import LEARNED, RunRecord, Status
 from ullage.study import Watcher
@@ -35,7 +35,7 @@ class Teller:
             TextColumn("{task.fields[now]}"),
             TimeElapsedColumn(),
             console=console,
-            disable=not console.is_terminal,
+            disable=not console.file.isatty(),  # not `is_terminal`, which a variable can force
             transient=True,
         )
         self.task = self.bar.add_task("runs", total=None, left="", now="")
@@ -57,7 +57,7 @@ class Teller:
         self.bar.update(self.task, total=total, completed=settled)
         if settled < total:
             kept = f", {settled} of them stored" if settled else ""
-            self.console.print(f"{total} runs{kept}", highlight=False)
+            self.console.print(f"{counted(total, 'run')}{kept}", highlight=False)
 
     def _started(self, planned: Planned) -> None:
         self.running[planned.job.run_id] = f"{planned.family} {planned.job.task['level']}"
@@ -83,7 +83,7 @@ class Teller:
     def _draw(self) -> None:
         rest = self.total - self.settled - self.done
         pace = (time.monotonic() - self.began) / self.done if self.done else None
-        left = "" if pace is None else f"about {_duration(pace * rest)} left"
+        left = "" if pace is None else f"about {duration(pace * rest)} left"
         failed = f"; {self.failed} failed" if self.failed else ""
         now = "; ".join(list(self.running.values())[:2]).replace("[", "(")
         self.bar.update(self.task, left=left + failed, now=now)
@@ -94,9 +94,12 @@ def family_line(family: str, records: Sequence[RunRecord]) -> str:
     runs = observe(records).runs
     learned = [row["level"] for row in level_summaries(runs) if row["skill"] >= LEARNED]
     boundary = boundary_of(runs, "nominal") if runs else None
-    bits = f"; boundary {interval(boundary.interval().to_json())} bits" if boundary else ""
-    return f"{family}: learned up to {max(learned) if learned else 'no level'}{bits}; {len(runs)} runs"
+    if not runs:
+        return f"{family}: no run finished"
+    bits = interval(boundary.interval().to_json()) if boundary else "not bounded"
+    unit = "" if bits == "not bounded" else " bits"
+    return f"{family}: learned {_up_to(learned)}; boundary {bits}{unit}; {counted(len(runs), 'run')}"
 
 
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+def _up_to(levels: Sequence[int]) -> str:
+    return f"up to level {max(levels)}" if levels else "at no level"

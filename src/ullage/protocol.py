@@ -1,7 +1,9 @@
 """Protocols: which runs a campaign makes, and in which order.
 
 `grid` is the plain one: every family at each of its levels, on each of the fresh seeds, with one
-recipe. Families come one after the other, so that the first answer is there early.
+recipe. Families come one after the other, the cheapest first, so that the first answer is there early.
+Within a family each seed visits all levels before the next seed does: a campaign that is stopped
+half-way has seen hard levels too, and not only the easy ones.
 
 >>> [effort.seeds for effort in EFFORTS.values()]
 [3, 3, 5]
@@ -51,10 +53,17 @@ def final_seed(seed: int, index: int) -> int:
 def grid(
     families: Sequence[Family], recipe: Recipe, seeds: int, seed: int, levels: Sequence[int] = ()
 ) -> list[Planned]:
-    """Every family at every level (its own, unless given) on every seed."""
+    """Every family at every level (its own, unless given) on every seed; see above for the order."""
+    tasks = {family.name: [family.at(level) for level in levels or family.levels] for family in families}
+    document = recipe.to_json()
+
+    def cost(name: str) -> float:
+        # A run that does not learn uses all its steps, and the hardest level is where runs do not.
+        return max(recipe.architecture.forward_flops(task.interface) for task in tasks[name])
+
     return [
-        Planned(family.name, Job(describe_task(family.at(level)), recipe.to_json(), final_seed(seed, index)))
-        for family in families
-        for level in (levels or family.levels)
+        Planned(name, Job(describe_task(task), document, final_seed(seed, index)))
+        for name in sorted(tasks, key=lambda name: (cost(name), name))
         for index in range(seeds)
+        for task in tasks[name]
     ]

@@ -4,6 +4,7 @@ What is done is what the store holds. Killing the program loses at most the runs
 plan goes on where it stopped, with the runs that it would have made.
 """
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
@@ -56,11 +57,12 @@ class Study:
         """Make the missing runs; with `minutes`, start none after that time."""
         self.watcher = watcher
         self.deadline = None if minutes is None else time.monotonic() + 60 * minutes
-        watcher.planned(len(self.plan), len(self.settled))
-        for family in dict.fromkeys(planned.family for planned in self.plan.values()):
-            self._tell_if_settled(family)
-        if self.queue:
-            with self.store:
+        # A store that is refused is told before anything else; one that is only read needs no lock.
+        with self.store if self.queue else contextlib.nullcontext():
+            watcher.planned(len(self.plan), len(self.settled))
+            for family in dict.fromkeys(planned.family for planned in self.plan.values()):
+                self._tell_if_settled(family)
+            if self.queue:
                 executor.run(self.ask, self.tell)
 
     def ask(self, count: int) -> Sequence[Job] | None:

@@ -24,7 +24,7 @@ class FamilySummary:
     """What is known of one family."""
 
     name: str
-    nominal: str | None
+    nominal: str
     capacity_bits: Mapping[str, Interval]
     boundary_level: Interval
     binding_budget: str | None
@@ -44,8 +44,10 @@ class FamilySummary:
         }
 
 
-def family_summary(name: str, runs: Sequence[Observation], shares: Mapping[str, float]) -> FamilySummary:
-    """One family's boundary under every notion that it raises.
+def family_summary(
+    name: str, nominal: str, runs: Sequence[Observation], shares: Mapping[str, float]
+) -> FamilySummary:
+    """One family's boundary under every notion that it raises; `nominal` is its own.
 
     `shares` are the budget shares that its hardest level asks for; the largest binds.
     """
@@ -55,12 +57,11 @@ def family_summary(name: str, runs: Sequence[Observation], shares: Mapping[str, 
         for notion in NOTIONS
         if (boundary := boundary_of(runs, notion)) is not None
     }
-    nominal = boundary_of(runs, "nominal")
     return FamilySummary(
         name,
-        runs[0].nominal if runs else None,
+        nominal,
         capacity,
-        _in_levels(nominal.interval(), runs) if nominal else UNKNOWN,
+        _in_levels(capacity[nominal], runs) if nominal in capacity else UNKNOWN,
         max(shares, key=lambda budget: shares[budget]) if shares else None,
         is_monotone([level["skill"] for level in levels]),
         levels,
@@ -101,10 +102,10 @@ def boundary_of(runs: Sequence[Observation], notion: str) -> Boundary | None:
 def _in_levels(bits: Interval, runs: Sequence[Observation]) -> Interval:
     """An interval of the nominal demand as one of levels, between those that were tried."""
     pairs = sorted({(run.demand_bits("nominal") or 0.0, run.level) for run in runs})
-    demands, levels = np.log2([pair[0] for pair in pairs]), np.log2([pair[1] for pair in pairs])
+    demands, levels = np.array(pairs).T
 
     def level(value: float | None) -> float | None:
-        return None if value is None else float(2 ** np.interp(np.log2(value), demands, levels))
+        return None if value is None else float(np.interp(value, demands, levels))
 
     return Interval(level(bits.median), level(bits.low), level(bits.high))
 

@@ -35,6 +35,7 @@ from ullage.testing import check_task
 DEFAULT_COLLECTION = "classic"
 EVALUATIONS = 40  # of a run that uses all its steps
 FEWEST_STEPS_BETWEEN = 50  # an evaluation costs about three steps
+MOST_SEEDS = 10_000  # more is a slip of the pen, and its plan would not fit into memory
 
 
 def measure(
@@ -82,8 +83,11 @@ def measure(
 
 def find_families(names: Sequence[str]) -> list[Family]:
     """The families that names, files and collections name, each once."""
-    texts = [text for name in names for text in (collection(name) or (name,))]
-    families = {family.name: family for family in map(tasks.find, texts)}
+    texts = [text for name in names for text in (name and collection(name)) or (name,)]
+    families: dict[str, Family] = {}
+    for family in map(tasks.find, texts):
+        if families.setdefault(family.name, family) != family:
+            raise BadInput(f"{family.name} is the name of two different files; rename one of them")
     for family in families.values():
         if registry.source_of(family.task) is not None:
             _demand_contract(family)
@@ -106,6 +110,8 @@ def find_effort(name: str, steps: int | None, seeds: int | None) -> Effort:
     for what, value in (("steps", steps), ("seeds", seeds)):
         if value is not None and value < 1:
             raise BadInput(f"{what}={value} is out of range; choose 1 or more")
+    if seeds is not None and seeds > MOST_SEEDS:
+        raise BadInput(f"seeds={seeds} is out of range; choose 1 to {MOST_SEEDS}")
     changed = (steps or known.step_limit, seeds or known.seeds) != (known.step_limit, known.seeds)
     return Effort(f"{name}*" if changed else name, seeds or known.seeds, steps or known.step_limit)
 
@@ -153,6 +159,7 @@ def summarise(
     summaries = {
         name: family_summary(
             name,
+            str(hardest[name].nominal),
             [run for run in runs if run.task == name],
             budgets[name].shares(hardest[name].demands()),
         )
