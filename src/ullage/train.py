@@ -29,6 +29,7 @@ from ullage.task import Example, Interface, Task
 
 SOLVED = 0.99  # the validation skill that, twice in a row, ends a run
 CHECKED_QUESTIONS = 512  # of train and validation, at each evaluation
+POSITIONS_AT_ONCE = 1024  # in one piece of a batch; 512 to 4096 differ by less than a third
 SECOND_MOMENT = 0.98  # AdamW's β2: small models on short runs profit from a short memory (Power et al. 2022)
 
 
@@ -101,15 +102,50 @@ def advance(
             rows, count, keys.derive(key, "batch", index), progress, program.batch_size
         )
         dropout_key = keys.derive(key, "dropout", index) if program.drops else None
-        loss, gradient = jax.value_and_grad(_loss, argnums=1)(
-            program, state.parameters, batch, traced.dropout, dropout_key
-        )
+        loss, gradient = _gradient(program, state.parameters, batch, traced.dropout, dropout_key)
         with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of the step's number
             updates, optimiser = _optimiser(traced).update(gradient, state.optimiser, state.parameters)
         parameters = optax.apply_updates(state.parameters, updates)
         return State(parameters, optimiser, state.finite & jnp.isfinite(loss))
 
     return jax.lax.fori_loop(start, stop, step, state)
+
+
+def _gradient(
+    program: Program, parameters: Parameters, batch: Example, dropout: Any, key: PRNGKeyArray | None
+) -> tuple[Array, Parameters]:
+    """The loss and its gradient, summed over pieces of the batch."""
+    count = _pieces(program.batch_size, program.interface.length)
+    asked = jnp.maximum(batch.loss_mask.sum(), 1)
+
+    def share(parameters: Parameters, index: Array, piece: Example) -> Array:
+        own_key = None if key is None else keys.derive(key, "piece", index)
+        loss = _loss(program, parameters, piece, dropout, own_key)
+        return loss * (piece.loss_mask.sum() / asked).astype(loss.dtype)
+
+    def add(total: Parameters, numbered: tuple[Array, Example]) -> tuple[Parameters, Array]:
+        loss, gradient = jax.value_and_grad(share)(parameters, *numbered)
+        return jax.tree.map(jnp.add, total, gradient), loss
+
+    pieces = jax.tree.map(lambda leaf: leaf.reshape(count, -1, *leaf.shape[1:]), batch)
+    nothing = jax.tree.map(jnp.zeros_like, parameters)
+    gradient, losses = jax.lax.scan(add, nothing, (jnp.arange(count, dtype=jnp.int32), pieces))
+    return losses.sum(), gradient
+
+
+def _pieces(batch_size: int, length: int) -> int:
+    """Into how many pieces a batch is cut: on a CPU, until what one keeps for its gradient fits the cache.
+
+    At nano size this takes a fifth of a step's time away at 20 positions and half at 64.
+    """
+    count = 1
+    while (
+        jax.default_backend() == "cpu"
+        and batch_size % (2 * count) == 0
+        and batch_size // count * length > POSITIONS_AT_ONCE
+    ):
+        count *= 2
+    return count
 
 
 def _loss(

@@ -3,12 +3,14 @@
     inputs ─ embed + position ─▶ [ norm ─ attention ─ + ─ norm ─ feed-forward ─ + ] × layers ─ read
 
 Glossary of shapes: batch; length (positions that go in); reads (positions that are read out);
-width = d_model; span = heads · d_head.
+width = d_model; span = heads · d_head. Inside, a stream is (width, batch, length).
 
-Two things make it fast without changing what it computes. The last layer asks queries, and runs its
-feed-forward part, only where the model is read. And every product with a weight matrix is one
+Four things make it fast without changing what it computes. The last layer asks queries, and runs its
+feed-forward part, only where the model is read. Every product with a weight matrix is one
 two-dimensional product over (batch · positions), which XLA's CPU backend runs at full speed where it
-does not do so for a product with three axes.
+does not do so for a product with three axes. The width is the first axis and the keys come before the
+queries, so that norms and softmaxes add up whole rows at a time. And the gradient of attention never
+turns a pattern (`_times`).
 
 >>> Transformer(d_model=64, heads=2).head_width
 32
@@ -33,6 +35,7 @@ from ullage.task import Interface, Tokens
 
 NORM_EPSILON = 1e-5  # that of the usual libraries, so that weights can be compared
 LONGEST = 4096  # rows of the table of learned positions
+SMALL_VOCABULARY = 64  # up to which an embedding is faster as a product than as a look-up
 WAVELENGTHS = 10_000.0  # the slowest sinusoid of Vaswani et al. 2017 (arXiv 1706.03762)
 
 _COMPUTE = {"bf16": jnp.bfloat16, "f16": jnp.float16, "f32": jnp.float32, "f64": jnp.float64}
@@ -190,7 +193,7 @@ class Transformer(Architecture):
             stream, _ = self._block(layer, stream, reads, causal, functools.partial(drop, index=index))
         if self.final_norm:
             stream = _norm(stream, parameters["final_gain"], parameters["final_shift"])
-        return _product(stream, parameters["read"], parameters["read_bias"])
+        return _width_last(_product(stream, parameters["read"], parameters["read_bias"]))
 
     def observe(self, parameters: dict[str, Any], inputs: Array, interface: Interface) -> dict[str, Array]:
         """Attention patterns and residual streams, at all positions, read or not.
@@ -204,27 +207,31 @@ class Transformer(Architecture):
             stream, pattern = self._block(layer, streams[-1], None, causal, _keep)
             streams.append(stream)
             patterns.append(pattern)
-        return {"attention": jnp.stack(patterns, 1), "residual": jnp.stack(streams, 1)}
+        return {
+            "attention": jnp.stack(patterns).transpose(2, 0, 1, 4, 3),
+            "residual": jnp.stack(streams).transpose(2, 0, 3, 1),
+        }
 
     def blocks(self, parameters: dict[str, Any], stream: Float[Array, "batch length width"]) -> Array:
         """The layers alone, without embedding, positions and read-out."""
         parameters = self._in_compute_type(parameters)
+        stream = _width_first(stream)
         for layer in parameters["layers"]:
             stream, _ = self._block(layer, stream, None, self.attention == "causal", _keep)
-        return stream
+        return _width_last(stream)
 
-    def embed(self, parameters: dict[str, Any], inputs: Array) -> Float[Array, "batch length width"]:
+    def embed(self, parameters: dict[str, Any], inputs: Array) -> Float[Array, "width batch length"]:
         """Tokens or vectors as points of the residual stream, with their positions."""
         table = parameters["embed"]
         if jnp.issubdtype(inputs.dtype, jnp.integer):
             stream = _look_up(table, inputs)
         else:
-            stream = _product(inputs.astype(self.compute_type), table)
+            stream = _product(_width_first(inputs.astype(self.compute_type)), table)
         length = inputs.shape[1]
         if self.positional == "sinusoidal":
-            stream = stream + jnp.asarray(sinusoids(length, self.d_model), self.compute_type)[None]
+            stream = stream + jnp.asarray(sinusoids(length, self.d_model).T, self.compute_type)[:, None]
         if self.positional == "learned":
-            stream = stream + parameters["position"][None, :length]
+            stream = stream + parameters["position"][:length].T[:, None]
         return stream
 
     def _in_compute_type(self, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -235,10 +242,10 @@ class Transformer(Architecture):
     ) -> tuple[Array, Array]:
         """One layer; with `reads`, only these positions of its result."""
         normed = self._maybe_norm(layer, "attention", stream)
-        if reads is not None and reads != tuple(range(stream.shape[1])):
+        if reads is not None and reads != tuple(range(stream.shape[2])):
             asking, stream = _take(normed, reads), _take(stream, reads)
         else:
-            asking, reads = normed, tuple(range(stream.shape[1]))
+            asking, reads = normed, tuple(range(stream.shape[2]))
         mixed, pattern = self._attend(layer, asking, normed, reads if causal else None)
         stream = stream + drop(_product(mixed, layer["output"], layer["output_bias"]), "attention")
         if self.d_ff:
@@ -250,18 +257,22 @@ class Transformer(Architecture):
     def _attend(
         self, layer: Layer, asking: Array, asked: Array, causal_reads: tuple[int, ...] | None
     ) -> tuple[Array, Array]:
-        shape = (self.heads, self.head_width)
-        query = _product(asking, layer["query"], layer["query_bias"])
-        query = query.reshape(*asking.shape[:2], *shape) * (1 / math.sqrt(self.head_width))
-        key = _product(asked, layer["key"], layer["key_bias"]).reshape(*asked.shape[:2], *shape)
-        value = _product(asked, layer["value"], layer["value_bias"]).reshape(*asked.shape[:2], *shape)
-        scores = jnp.einsum("bqhd,bkhd->bhqk", query, key)
+        query = self._heads(_product(asking, layer["query"], layer["query_bias"]))
+        key = self._heads(_product(asked, layer["key"], layer["key_bias"])).swapaxes(2, 3)
+        value = self._heads(_product(asked, layer["value"], layer["value_bias"]))
+        scores = _times(key, query * (1 / math.sqrt(self.head_width)))
         if causal_reads is not None:
-            allowed = np.arange(asked.shape[1])[None, :] <= np.array(causal_reads)[:, None]
+            allowed = np.arange(asked.shape[2])[:, None] <= np.array(causal_reads)[None, :]
             scores = jnp.where(allowed[None, None], scores, jnp.finfo(scores.dtype).min)
-        pattern = jax.nn.softmax(scores, axis=-1)
-        mixed = jnp.einsum("bhqk,bkhd->bqhd", pattern, value)
-        return mixed.reshape(*asking.shape[:2], -1), pattern
+        # The softmax divides the mixture, which is smaller than the pattern.
+        largest = jax.lax.stop_gradient(scores.max(2, keepdims=True))
+        unscaled = jnp.exp(scores - largest)
+        total = unscaled.sum(2, keepdims=True)
+        mixed = _times(value, unscaled) / total
+        return mixed.swapaxes(1, 2).reshape(-1, *asking.shape[1:]), unscaled / total
+
+    def _heads(self, x: Float[Array, "span batch length"]) -> Float[Array, "heads batch d_head length"]:
+        return x.reshape(self.heads, self.head_width, *x.shape[1:]).swapaxes(1, 2)
 
     def _maybe_norm(self, layer: Layer, name: str, stream: Array) -> Array:
         if self.norm == "none":
@@ -271,7 +282,11 @@ class Transformer(Architecture):
     def _activate(self, hidden: Array) -> Array:
         if self.activation == "relu":
             return jax.nn.relu(hidden)
-        return jax.nn.gelu(hidden, approximate=False)
+        if self.precision_bits < 32:
+            return jax.nn.gelu(hidden, approximate=False)
+        # By erf and not, as JAX does, by erfc, which takes 1.6 times as long on a CPU; what the sum with one
+        # rounds away matters in 16 bits only.
+        return 0.5 * hidden * (1 + jax.lax.erf(hidden * math.sqrt(0.5)))
 
     def forward_flops(self, interface: Interface) -> float:
         length, reads, width = interface.length, len(interface.reads), self.d_model
@@ -295,29 +310,62 @@ def sinusoids(length: int, width: int) -> np.ndarray:
     return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, width)
 
 
+def _width_first(x: Float[Array, "batch length width"]) -> Float[Array, "width batch length"]:
+    return jnp.moveaxis(x, -1, 0)
+
+
+def _width_last(x: Float[Array, "width batch length"]) -> Float[Array, "batch length width"]:
+    return jnp.moveaxis(x, 0, -1)
+
+
 def _product(x: Array, matrix: Array, bias: Array | None = None) -> Array:
-    flat = x.reshape(-1, x.shape[-1]) @ matrix
-    flat = flat if bias is None else flat + bias[None]
-    return flat.reshape(*x.shape[:-1], matrix.shape[1])
+    flat = matrix.T @ x.reshape(x.shape[0], -1)
+    flat = flat if bias is None else flat + bias[:, None]
+    return flat.reshape(-1, *x.shape[1:])
+
+
+@jax.custom_vjp
+def _times(left: Array, right: Array) -> Array:
+    """The matrix products of two stacks of matrices, the left ones the smaller."""
+    return left @ right
+
+
+def _times_forward(left: Array, right: Array) -> tuple[Array, tuple[Array, Array]]:
+    return left @ right, (left, right)
+
+
+def _times_backward(kept: tuple[Array, Array], change: Array) -> tuple[Array, Array]:
+    left, right = kept
+    # The small matrix is turned, not the large one, and in a step of its own: XLA's CPU backend is
+    # three times slower at a product that turns its left side as it goes.
+    turned = jax.lax.optimization_barrier(left.swapaxes(-1, -2))
+    return jnp.einsum("...mn,...cn->...mc", change, right), turned @ change
+
+
+_times.defvjp(_times_forward, _times_backward)
 
 
 def _norm(x: Array, gain: Array, shift: Array) -> Array:
-    mean = x.mean(-1, keepdims=True)
+    mean = x.mean(0, keepdims=True)
     # One pass over x: the mean of squares less the squared mean, which cannot be below zero but for rounding.
-    variance = jnp.maximum((x * x).mean(-1, keepdims=True) - mean * mean, jnp.zeros((), x.dtype))
+    variance = jnp.maximum((x * x).mean(0, keepdims=True) - mean * mean, jnp.zeros((), x.dtype))
     scaled = (x - mean) * jax.lax.rsqrt(variance + jnp.asarray(NORM_EPSILON, x.dtype))
-    return scaled * gain[None, None] + shift[None, None]
+    return scaled * gain[:, None, None] + shift[:, None, None]
 
 
 def _take(x: Array, positions: tuple[int, ...]) -> Array:
     first, last = positions[0], positions[-1]
     if positions == tuple(range(first, last + 1)):
-        return x[:, first : last + 1]  # a slice: its gradient is a pad, not a scatter
-    return x[:, np.array(positions)]
+        return x[:, :, first : last + 1]  # a slice: its gradient is a pad, not a scatter
+    return x[:, :, np.array(positions)]
 
 
 def _look_up(table: Array, tokens: Array) -> Array:
-    return table[tokens]
+    if table.shape[0] > SMALL_VOCABULARY:
+        return _width_first(table[tokens])
+    # The gradient of a gather is a scatter, which XLA's CPU backend runs one element at a time.
+    chosen = jnp.arange(table.shape[0], dtype=tokens.dtype)[:, None, None] == tokens[None]
+    return _product(chosen.astype(table.dtype), table)
 
 
 def _drop(x: Array, purpose: str, rate: Array | float, key: PRNGKeyArray | None, index: int = 0) -> Array:
