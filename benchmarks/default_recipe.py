@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 
 from ullage import architecture
+from ullage.campaign import Planned
 from ullage.executor import make_executor
 from ullage.job import Job, describe_task
-from ullage.protocol import Planned
 from ullage.recipe import Recipe
 from ullage.record import Phase, RunRecord
 from ullage.store import open_store
-from ullage.study import Study, Watcher
+from ullage.study import Listed, Study, Watcher
 from ullage.task import find
 
 CASES = {
@@ -107,7 +107,7 @@ def main() -> None:
     chosen = parser.parse_args()
     tried = recipes()
     planned = plan(tried, chosen.seeds)
-    study = Study(planned, open_store(chosen.store or Path(tempfile.mkdtemp())))
+    study = Study([Listed(planned)], open_store(chosen.store or Path(tempfile.mkdtemp())))
     study.run(make_executor(chosen.workers), Watcher())
     by_recipe = [
         [study.records[one.job.run_id] for one in planned if one.job.recipe == recipe.to_json()]

@@ -1,11 +1,12 @@
 """From which step limit on more steps no longer move a family's boundary.
 
-    python benchmarks/step_limit.py [TASK…] [--limits 2000,4000,…] [--levels 8,16,…] [--seeds 3]
+    python benchmarks/step_limit.py [TASK…] [--limits 2000,4000,…] [--levels 8,16,…] [--effort quick]
                                     [--workers N] [--store DIR] [--json]
 
-Every family is measured at each limit, the shortest first, with one model, one recipe and the same
-seeds; the learning rate falls over the whole limit, so that a longer one is another training and not
-the same one continued. A line is printed as soon as a family is known at a limit:
+Every family is measured at each limit, the shortest first, with one model and one recipe, by the
+adaptive protocol without a search; the learning rate falls over the whole limit, so that a longer one
+is another training and not the same one continued. A line is printed as soon as a family is known at
+a limit:
 
     steps 4000  modulo  C 5.31 bits [4.87, 5.64]  median moved by -0.02  mean skill by level 5:1.00 …
 
@@ -16,6 +17,7 @@ all or none of its levels tells a bound and not a boundary, and settles as such.
 
 Seconds are those of all runs added up, whichever ran side by side. A store that holds the runs already
 gives the same table without training; with several families, give `--levels` to one at a time.
+Efforts differ in how narrow an interval they ask for: `quick` one bit, `standard` half a bit.
 """
 
 import argparse
@@ -70,7 +72,8 @@ def move(former: Interval, latter: Interval) -> tuple[str | None, float | None]:
 
 def row_of(family: str, step_limit: int, records: Sequence[RunRecord], former: Row | None) -> Row:
     """What the runs of one family at one limit say."""
-    summary = family_summary(family, observe(records).runs, {})
+    runs = observe(records).runs
+    summary = family_summary(family, runs[0].nominal if runs else "", runs, {})
     interval = interval_of(summary)
     end, moved = move(former.capacity_bits, interval) if former else (None, None)
     return Row(
@@ -139,8 +142,9 @@ def study(chosen: argparse.Namespace) -> dict[str, list[Row]]:
         measure(
             chosen.tasks,
             steps=limit,
+            effort=chosen.effort,
+            trials=0,
             levels=chosen.levels,
-            seeds=chosen.seeds,
             workers=chosen.workers,
             store=store,
             watcher=Watcher(family_ended=note),
@@ -169,7 +173,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("tasks", nargs="*", default=list(FAMILIES), metavar="TASK")
     parser.add_argument("--limits", type=numbers, default=list(LIMITS), help="step limits")
     parser.add_argument("--levels", type=numbers, default=[], help="levels, hardest first to end sooner")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--effort", default="quick")
     parser.add_argument("--workers", type=int, default=default_workers())
     parser.add_argument(
         "--store", type=Path, default=None, help="keep the runs here and go on with them later"

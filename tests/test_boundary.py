@@ -58,11 +58,10 @@ def test_questions_that_pass_for_runs_make_the_interval_far_too_sure():
 
 
 def test_the_scatter_of_runs_sums_to_one():
-    chances = [
-        np.exp(log_beta_binomial(k, np.array([0.005, 0.5, 0.995]), np.array(0.3))) for k in range(STEPS + 1)
-    ]
+    chances = np.exp(log_beta_binomial(np.array([0.005, 0.5, 0.995]), np.array([0.3, 0.3, 0.3])))
 
-    np.testing.assert_allclose(sum(chances), 1.0, atol=1e-8)
+    assert chances.shape == (STEPS + 1, 3)
+    np.testing.assert_allclose(chances.sum(axis=0), 1.0, atol=1e-8)
 
 
 def test_all_levels_learned_gives_no_upper_end():
@@ -135,7 +134,23 @@ def test_no_family_has_no_capacity():
 
 @pytest.mark.parametrize(
     ("skills", "expected"),
-    [([1, 1, 0], True), ([1, 0.3, 1], False), ([1, 0.6, 1], True), ([0, 0, 0], True), ([], True)],
+    [
+        ([1, 1, 0], True),
+        ([1, 0, 1], False),
+        ([0, 0, 1], False),
+        ([1, 0.6, 1], True),
+        ([0, 0, 0], True),
+        ([1, 1], True),
+        ([], True),
+    ],
 )
-def test_a_level_learned_above_one_that_fails_is_not_monotone(skills, expected):
-    assert is_monotone(skills) == expected
+def test_levels_that_fail_below_learned_ones_are_not_one_boundary(skills, expected):
+    runs = [(2.0**place, float(skill)) for place, skill in enumerate(skills) for _ in range(4)]
+
+    assert is_monotone(runs) == expected
+
+
+def test_one_failed_run_below_the_boundary_is_no_hole():
+    runs = [(4.0, 1.0), (8.0, 1.0), (16.0, 1.0), (32.0, 0.0)] * 3
+
+    assert is_monotone([*runs, (4.0, 0.0)])

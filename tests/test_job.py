@@ -204,7 +204,7 @@ def test_extra_splits_of_another_length_are_scored_with_the_same_weights():
 
     assert rows_of(curve, "longer", "total") == [(4, float(job.TEST_QUESTIONS))]
     assert [step for step, _ in rows_of(curve, "longer")] == [record.train_steps]
-    assert rows_of(curve, "longer") != rows_of(curve, "test")
+    assert rows_of(curve, "longer", "confidence") != rows_of(curve, "test", "confidence")
 
 
 def test_what_was_learned_carries_over_to_the_longer_split():

@@ -2,10 +2,12 @@
 
 The driver alone is killed with SIGKILL twenty times: five times at any moment, thirteen times after it
 has stored a run of its own, twice in the middle of an append (half a line is on the disk). Then the
-campaign is finished and its export compared with that of one that was left alone.
+campaign is finished and its export compared with that of one that was left alone. A campaign that
+searches, with one worker, is killed ten times: it must store the same runs in the same order.
 """
 
 import csv
+import json
 import os
 import random
 import signal
@@ -19,10 +21,18 @@ import pytest
 
 EARLY, LATE, TORN = 5, 13, 2
 CAMPAIGN = (
-    *("parity", "memorise:length=2,symbols=32", "--levels", "5,6,7,8,9,10", "--seeds", "4"),
+    *("parity", "memorise:length=2,symbols=32", "--levels", "5,6,7,8,9,10"),
+    *("--protocol", "grid", "--trials", "0", "--seeds", "4"),
     *("--steps", "120", "--workers", "2"),
     *("--d-model", "8", "--heads", "2", "--d-ff", "16"),
 )
+# One worker: what is searched, stopped by its rivals and judged follows from the runs before it.
+SEARCHING = (
+    *("memorise:length=2,symbols=32", "--levels", "5,256", "--trials", "5"),
+    *("--steps", "120", "--workers", "1"),
+    *("--d-model", "8", "--heads", "2", "--d-ff", "16"),
+)
+SEARCHING_EARLY, SEARCHING_LATE = 5, 5
 DIFFERING = ("seconds", "host", "attempt")
 SECONDS_TO_DIE = 5.0
 
@@ -49,14 +59,14 @@ main(sys.argv[1:])
 class Campaign:
     """One store, and drivers of it that can be killed."""
 
-    def __init__(self, store: Path) -> None:
-        self.store = store
+    def __init__(self, store: Path, asked: tuple[str, ...] = CAMPAIGN) -> None:
+        self.store, self.asked = store, asked
         self.mark = uuid.uuid4().hex
         self.environment = {**os.environ, "ULLAGE_TEST_MARK": self.mark}
 
     def start(self, *, torn: bool = False) -> subprocess.Popen[bytes]:
         entry = ["-c", TORN_DRIVER] if torn else ["-m", "ullage"]
-        command = [sys.executable, *entry, "measure", *CAMPAIGN, "--store", str(self.store)]
+        command = [sys.executable, *entry, "measure", *self.asked, "--store", str(self.store)]
         return subprocess.Popen(
             command, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -65,6 +75,11 @@ class Campaign:
     def stored(self) -> int:
         runs = self.store / "runs.jsonl"
         return runs.read_bytes().count(b"\n") if runs.exists() else 0
+
+    @property
+    def order(self) -> list[str]:
+        lines = (self.store / "runs.jsonl").read_text().splitlines()
+        return [json.loads(line)["run_id"] for line in lines]
 
     def living(self) -> list[int]:
         return [
@@ -159,3 +174,23 @@ def test_a_killed_campaign_ends_with_the_curves_of_an_unkilled_one(killed_and_wh
     killed, whole = killed_and_whole["curves"]
 
     assert killed == whole
+
+
+def test_a_search_killed_ten_times_stores_the_same_runs_in_the_same_order(tmp_path):
+    generator = random.Random(2)
+    moments = ["early"] * SEARCHING_EARLY + ["late"] * SEARCHING_LATE
+    generator.shuffle(moments)
+    killed, whole = Campaign(tmp_path / "killed", SEARCHING), Campaign(tmp_path / "whole", SEARCHING)
+    in_time = [
+        kill_at(killed, moment, generator.uniform(0.0, 3.0 if moment == "early" else 0.2))
+        for moment in moments
+    ]
+    codes = (killed.finish(), whole.finish())
+    runs = whole.export(tmp_path)
+
+    assert in_time == [True] * len(moments)
+    assert codes == (0, 0)
+    assert killed.order == whole.order
+    assert killed.export(tmp_path) == runs
+    assert {run["status"] for run in runs} == {"finished", "pruned"}
+    assert {run["phase"] for run in runs} == {"search", "final"}

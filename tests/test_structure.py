@@ -19,8 +19,9 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ORDER = (  # noqa: SIM905 - forty lines of one word each would tell no more
     "errors knobs keys bits record registry readout task split tasks architecture architectures recipe "
     "technique techniques budget evaluate train job store stores table executor worker executors "
-    "observations boundary summary protocol study present progress plot report testing testing_stores "
-    "testing_architectures testing_executors verbs cli __main__"
+    "observations boundary placement summary search protocol rehearsal space campaign study present progress "
+    "plot report testing testing_stores "
+    "testing_architectures testing_executors request verbs cli __main__"
 ).split()
 FRONT = ("cli", "__main__")
 MEMBER_FOLDERS = ("tasks", "architectures", "techniques", "stores", "executors")

@@ -9,8 +9,6 @@
 import math
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 NATS_PER_BIT = math.log(2.0)
 
 
@@ -55,18 +53,3 @@ def log2_binomial(n: int, k: int) -> float:
     7.977
     """
     return nats_to_bits(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1))
-
-
-def log_gamma(x: np.ndarray) -> np.ndarray:
-    """log Γ(x) of positive numbers, by Stirling's series after six steps of the recurrence.
-
-    The series to y⁻⁷ at y = x + 6 is exact to 1e-10; SciPy would do it, and would be its only use here.
-
-    >>> float(np.abs(log_gamma(np.array([0.5])) - math.lgamma(0.5)).max()) < 1e-9
-    True
-    """
-    x = np.asarray(x, dtype=np.float64)
-    product = x * (x + 1) * (x + 2) * (x + 3) * (x + 4) * (x + 5)
-    y = x + 6
-    series = 1 / (12 * y) - 1 / (360 * y**3) + 1 / (1260 * y**5) - 1 / (1680 * y**7)
-    return (y - 0.5) * np.log(y) - y + 0.5 * math.log(2 * math.pi) + series - np.log(product)

@@ -22,19 +22,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ullage.bits import log_gamma
-from ullage.record import LEARNED
-
 CREDIBLE = (0.05, 0.95)
 DRAWS = 4000
 STEPS = 20  # a skill is read in twentieths: finer than any difference between runs that matters here
 MARGIN = 2.0  # how far, in log2 bits, the boundary may lie outside the tried demands
+SPACING = 0.05  # of the lattice in log2 bits: a tenth of the narrowest interval that is asked for
 # Log-spaced from "a factor of four in demand decides nothing" to "a step": in units of 1 / log2 bits.
-SLOPES = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
+SLOPES = np.array([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0])
 LAPSES = np.array([0.0, 0.05, 0.1, 0.2, 0.3])
 LAPSE_WEIGHTS = np.array([0.5, 0.2, 0.15, 0.1, 0.05])  # most learners have none
 # From "each run is all or nothing" to "runs agree"; bounded, or a few equal runs would look certain.
 CONCENTRATIONS = np.array([0.3, 1.0, 3.0, 10.0, 30.0])
+# How far, in cells of the lattice, one level's own boundary may lie off the family's: a normal
+# distribution of a tenth of a log2 bit, which is what neighbouring moduli and recipes differ by.
+PECULIAR = {-4: 0.054, -2: 0.244, 0: 0.404, 2: 0.244, 4: 0.054}
 LEAST_SKILL = 0.005  # expected skills stay this far from 0 and 1, where the beta is no distribution
 
 
@@ -83,55 +84,168 @@ def _interval(draws: np.ndarray, lowest: float, highest: float) -> Interval:
     return Interval(float(2**median) if inside else None, *ends)
 
 
+@dataclasses.dataclass(frozen=True)
+class Lattice:
+    """All curves that a family may have, as four flat arrays of one length; ends in log2 bits.
+
+    >>> lattice = Lattice(0.0, 1.0)
+    >>> float(lattice.half_skill.max() > 1.0), bool(np.isclose(np.exp(lattice.log_prior).sum(), 1.0))
+    (1.0, True)
+    """
+
+    lowest: float
+    highest: float
+
+    @classmethod
+    def over(cls, demands: Sequence[float]) -> "Lattice":
+        """The lattice for these demands in log2 bits; whole numbers as ends, so that many share one."""
+        return cls(math.floor(min(demands)) - MARGIN, math.ceil(max(demands)) + MARGIN)
+
+    @functools.cached_property
+    def _axes(self) -> tuple[np.ndarray, ...]:
+        count = round((self.highest - self.lowest) / SPACING) + 1
+        centres = np.linspace(self.lowest, self.highest, count)
+        return np.meshgrid(centres, SLOPES, LAPSES, CONCENTRATIONS, indexing="ij", sparse=True)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Centres, slopes, lapses, concentrations."""
+        return np.broadcast_shapes(*(axis.shape for axis in self._axes))
+
+    @functools.cached_property
+    def half_skill(self) -> np.ndarray:
+        """log2 of the demand at which a curve is one half: left of its middle where runs lapse."""
+        centre, slope, lapse, _ = self._axes
+        odds = 0.5 / (1 - lapse)
+        half = centre - np.log(odds / (1 - odds + 1e-12)) / slope * (lapse > 0)
+        return np.broadcast_to(half, self.shape).ravel()
+
+    @functools.cached_property
+    def log_prior(self) -> np.ndarray:
+        """Every centre, slope and concentration is as likely as any other."""
+        weight = np.broadcast_to(LAPSE_WEIGHTS[None, None, :, None], self.shape).ravel()
+        return np.log(weight / weight.sum())
+
+    @functools.cached_property
+    def order(self) -> np.ndarray:
+        """The places of the curves, sorted by where they are one half."""
+        return np.argsort(self.half_skill, kind="stable")
+
+    def expected_skill(self, demand: float) -> np.ndarray:
+        """The mean skill of runs at a demand, for every curve."""
+        centre, slope, lapse, _ = self._axes
+        skill = (1 - lapse) / (1 + np.exp(-np.clip(slope * (centre - demand), -40, 40)))
+        return np.broadcast_to(np.clip(skill, LEAST_SKILL, 1 - LEAST_SKILL), self.shape)
+
+    def log_chances(self, demand: float) -> np.ndarray:
+        """log of the probability of every skill, in twentieths, at a demand: (STEPS + 1, curves)."""
+        return _log_chances(self, demand)
+
+
+@functools.lru_cache(maxsize=512)  # of about 3 MB each
+def _log_chances(lattice: Lattice, demand: float) -> np.ndarray:
+    *_, concentration = lattice._axes  # noqa: SLF001 - the cache of the class above
+    table = log_beta_binomial(lattice.expected_skill(demand), np.broadcast_to(concentration, lattice.shape))
+    return table.reshape(STEPS + 1, -1).astype(np.float32)
+
+
+def log_beta_binomial(expected: np.ndarray, concentration: np.ndarray) -> np.ndarray:
+    """log of the probability of each number of twentieths, 0 to 20, along a new first axis.
+
+    >>> chances = np.exp(log_beta_binomial(np.array(0.3), np.array(3.0)))
+    >>> round(float(chances.sum()), 8)
+    1.0
+    """
+    a, b = expected * concentration, (1 - expected) * concentration
+    # Γ(a + k) / Γ(a) is the product of a, a + 1, … a + k − 1: sums of logarithms, no gamma function.
+    places = np.arange(STEPS).reshape(-1, *[1] * np.ndim(a))
+    rising = [
+        np.concatenate([np.zeros((1, *np.shape(x))), np.cumsum(np.log(x + places), axis=0)])
+        for x in (a, b, a + b)
+    ]
+    choose = np.array([math.log(math.comb(STEPS, step)) for step in range(STEPS + 1)])
+    return choose.reshape(-1, *[1] * np.ndim(a)) + rising[0] + rising[1][::-1] - rising[2][-1]
+
+
+def in_steps(skill: float) -> int:
+    """A skill in twentieths; below 0 and above 1 count as the ends.
+
+    >>> in_steps(0.52), in_steps(-0.1), in_steps(1.01)
+    (10, 0, 20)
+    """
+    return round(min(max(skill, 0.0), 1.0) * STEPS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Belief:
+    """What runs say of a family's curve: a weight for every curve of a lattice."""
+
+    lattice: Lattice
+    log_weight: np.ndarray
+
+    @classmethod
+    def before(cls, lattice: Lattice) -> "Belief":
+        """Before any run."""
+        return cls(lattice, lattice.log_prior)
+
+    def after(self, demand: float, skills: Sequence[float]) -> "Belief":
+        """With all runs of one level more, of a demand in log2 bits.
+
+        They share what is peculiar to the level and to the recipe that was judged there: their boundary lies
+        off that of the family by a tenth of a log2 bit or so.
+        """
+        chances = self.lattice.log_chances(demand)
+        told = np.sum([chances[in_steps(skill)] for skill in skills], axis=0, dtype=float)
+        return Belief(self.lattice, self.log_weight + _blurred(told.reshape(self.lattice.shape)).ravel())
+
+    @property
+    def weight(self) -> np.ndarray:
+        """The probability of every curve."""
+        weight = np.exp(self.log_weight - self.log_weight.max())
+        return weight / weight.sum()
+
+    def draws(self) -> np.ndarray:
+        """log2 C, evenly spaced in its probability: quantiles without the noise of sampling."""
+        order = self.lattice.order
+        heap = np.cumsum(self.weight[order])
+        places = np.searchsorted(heap, (np.arange(DRAWS) + 0.5) / DRAWS * heap[-1])
+        return self.lattice.half_skill[order][np.minimum(places, order.size - 1)]
+
+
+def _blurred(told: np.ndarray) -> np.ndarray:
+    """A level's log-likelihood, averaged over the places that its own boundary may have."""
+    largest = told.max()
+    likely = np.exp(told - largest)
+    padded = np.pad(likely, [(max(PECULIAR), max(PECULIAR)), *[(0, 0)] * (told.ndim - 1)], mode="edge")
+    total = sum(
+        weight * padded[max(PECULIAR) + cells : max(PECULIAR) + cells + len(told)]
+        for cells, weight in PECULIAR.items()
+    )
+    return np.log(np.maximum(total, 1e-300)) + largest
+
+
+def by_level(runs: Sequence[tuple[float, float]]) -> dict[float, list[float]]:
+    """The skills of runs by their demand, small demands first.
+
+    >>> by_level([(4.0, 0.0), (2.0, 1.0), (4.0, 0.5)])
+    {2.0: [1.0], 4.0: [0.0, 0.5]}
+    """
+    levels: dict[float, list[float]] = {demand: [] for demand in sorted({demand for demand, _ in runs})}
+    for demand, skill in runs:
+        levels[demand].append(skill)
+    return levels
+
+
 def fit(runs: Sequence[tuple[float, float]]) -> Boundary:
     """The boundary from (demand in bits, skill) of each run.
 
     Demands must be positive and of at least one value; skills may leave 0 to 1.
     """
-    demands = np.log2(np.array([demand for demand, _ in runs]))
-    steps = np.rint(np.clip([skill for _, skill in runs], 0.0, 1.0) * STEPS).astype(int)
-    tried = (float(demands.min()), float(demands.max()))
-    centres = np.linspace(tried[0] - MARGIN, tried[1] + MARGIN, 241)
-    centre, slope, lapse, concentration = np.meshgrid(
-        centres, SLOPES, LAPSES, CONCENTRATIONS, indexing="ij", sparse=True
-    )
-    total = np.zeros(np.broadcast_shapes(centre.shape, slope.shape, lapse.shape, concentration.shape))
-    for demand in np.unique(demands):
-        skill = (1 - lapse) / (1 + np.exp(-np.clip(slope * (centre - demand), -40, 40)))
-        expected = np.clip(skill, LEAST_SKILL, 1 - LEAST_SKILL)
-        for step, count in zip(*np.unique(steps[demands == demand], return_counts=True), strict=True):
-            total = total + count * log_beta_binomial(int(step), expected, concentration)
-    total = total + np.log(LAPSE_WEIGHTS)[None, None, :, None]
-    return Boundary(_draw(total, _half_skill(centre, slope, lapse)), tried)
-
-
-def _half_skill(centre: np.ndarray, slope: np.ndarray, lapse: np.ndarray) -> np.ndarray:
-    """log2 of the demand at which the curve is one half: left of its middle where runs lapse."""
-    odds = 0.5 / (1 - lapse)
-    return centre - np.log(odds / (1 - odds + 1e-12)) / slope * (lapse > 0)
-
-
-def log_beta_binomial(step: int, expected: np.ndarray, concentration: np.ndarray) -> np.ndarray:
-    """log of the probability of `step` twentieths; sums to one over 0 to 20.
-
-    >>> chances = [math.exp(log_beta_binomial(k, np.array(0.3), np.array(3.0))) for k in range(21)]
-    >>> round(sum(chances), 8)
-    1.0
-    """
-    a, b = expected * concentration, (1 - expected) * concentration
-    choose = math.lgamma(STEPS + 1) - math.lgamma(step + 1) - math.lgamma(STEPS - step + 1)
-    top = log_gamma(a + step) + log_gamma(b + STEPS - step) - log_gamma(a + b + STEPS)
-    return choose + top - (log_gamma(a) + log_gamma(b) - log_gamma(a + b))
-
-
-def _draw(log_weight: np.ndarray, values: np.ndarray) -> np.ndarray:
-    weight = np.exp(log_weight - log_weight.max())
-    flat = np.broadcast_to(values, log_weight.shape).ravel()
-    # Evenly spaced draws from the sorted values: quantiles without the noise of sampling.
-    order = np.argsort(flat)
-    heap = np.cumsum(weight.ravel()[order])
-    places = np.searchsorted(heap, (np.arange(DRAWS) + 0.5) / DRAWS * heap[-1])
-    return flat[order][np.minimum(places, flat.size - 1)]
+    levels = {math.log2(demand): skills for demand, skills in by_level(runs).items()}
+    belief = Belief.before(Lattice.over(list(levels)))
+    for demand, skills in levels.items():
+        belief = belief.after(demand, skills)
+    return Boundary(belief.draws(), (min(levels), max(levels)))
 
 
 def typical(boundaries: Sequence[Boundary]) -> Interval:
@@ -163,15 +277,56 @@ def cached_fit(runs: tuple[tuple[float, float], ...]) -> Boundary:
     return fit(runs)
 
 
-def is_monotone(mean_skills: Sequence[float]) -> bool:
-    """Whether no level (easy to hard) is learned above one that more often fails.
+# ── one boundary or several ───────────────────────────────────────────────────────────────────────
 
-    >>> is_monotone([1.0, 0.4, 1.0])
+SUSPICIOUS = math.log(20.0)  # odds of twenty to one for a hole; LOG.md tells how often that is wrong
+
+
+def is_monotone(runs: Sequence[tuple[float, float]]) -> bool:
+    """Whether one falling curve tells these (demand in bits, skill) well enough.
+
+    >>> is_monotone([(8.0, 1.0), (16.0, 1.0), (32.0, 0.0)] * 3)
+    True
+    >>> is_monotone([(8.0, 1.0), (16.0, 0.0), (32.0, 1.0), (64.0, 0.0)] * 3)
     False
     """
-    worst = math.inf
-    for skill in mean_skills:
-        if skill >= LEARNED and worst < 0.5:
-            return False
-        worst = min(worst, skill)
-    return True
+    return suspicion(runs) < SUSPICIOUS
+
+
+def suspicion(runs: Sequence[tuple[float, float]]) -> float:
+    """The log odds for a hole: some neighbouring levels that fail although harder ones are learned.
+
+    For every stretch of levels below a better one: how much better are its runs told by a skill of their
+    own, below one half, than by the falling curve that all other runs make likely? The largest counts.
+    """
+    skills = by_level(runs)
+    levels = list(skills)
+    means = {level: float(np.mean(skills[level])) for level in levels}
+    if len(levels) < 3:
+        return -math.inf
+    before = Belief.before(Lattice.over([math.log2(level) for level in levels]))
+    told = [before.after(math.log2(level), skills[level]).log_weight - before.log_weight for level in levels]
+    everything = before.log_weight + np.sum(told, axis=0)
+    odds = [-math.inf]
+    for first in range(len(levels) - 1):
+        for last in range(first, len(levels) - 1):
+            stretch = levels[first : last + 1]
+            above = max(means[level] for level in levels[last + 1 :])
+            if max(means[level] for level in stretch) >= min(0.5, above):
+                continue
+            without = everything - np.sum(told[first : last + 1], axis=0)
+            as_curve = _log_sum(everything) - _log_sum(without)
+            odds.append(_log_failing([skill for level in stretch for skill in skills[level]]) - as_curve)
+    return max(odds)
+
+
+def _log_sum(logs: np.ndarray) -> float:
+    largest = float(logs.max())
+    return largest + math.log(float(np.exp(logs - largest).sum()))
+
+
+def _log_failing(skills: Sequence[float]) -> float:
+    """How likely these runs are where the mean skill may be anything below one half."""
+    means, concentrations = np.meshgrid(np.linspace(LEAST_SKILL, 0.5, 20), CONCENTRATIONS)
+    logs = np.sum([log_beta_binomial(means, concentrations)[in_steps(skill)] for skill in skills], axis=0)
+    return _log_sum(logs) - math.log(logs.size)

@@ -32,6 +32,7 @@ Json = Annotated[
     bool,
     Parameter(name="--json", negative="", show_default=False, help="Print one JSON document on stdout."),
 ]
+Switch = Annotated[bool, Parameter(negative="")]
 StorePath = Annotated[Path, Parameter(name="--store", help="The folder that holds the runs.")]
 DEFAULT_STORE = Path("ullage-store")
 WIDEST = 100  # columns; sentences that run across a whole screen are hard to read
@@ -70,24 +71,51 @@ class ModelFlags:
         return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
 
 
-NO_FLAGS = ModelFlags()
+@Parameter(name="*")
+@dataclasses.dataclass(frozen=True)
+class StudyFlags:
+    """What is measured, and how thoroughly."""
+
+    model: str = "nano"
+    "nano, small, medium or paper."
+    effort: str = "quick"
+    "quick, standard or full: a number of runs and of steps, never a clock."
+    protocol: str = "adaptive"
+    "adaptive (the level that tells most for its price) or grid (all levels alike)."
+    levels: str | None = None
+    "Levels for all tasks, such as 5,11,23, in place of their own."
+    steps: int | None = None
+    "Step limit of a run, in place of the effort's."
+    trials: int | None = None
+    "Trials of a search at one level, in place of the effort's; 0 trains the default recipe only."
+    seeds: int | None = None
+    "Fresh seeds a level of a grid, in place of the effort's."
+    train_examples: int | None = None
+    "Different examples to train on, 0 for all there are."
+    search_embedding: Switch = False
+    "Search how positions are told, too; otherwise the model's own way is kept."
+    store: StorePath = DEFAULT_STORE
+    workers: int | None = None
+    "Processes that train side by side; as many as there are cores unless given."
+    seed: int = 0
+    "Which fresh seeds; another seed is another campaign."
+
+    def chosen(self) -> dict[str, Any]:
+        """The arguments of the verb."""
+        return dataclasses.asdict(self) | {"levels": () if self.levels is None else parse_levels(self.levels)}
+
+
+NO_KNOBS, DEFAULTS = ModelFlags(), StudyFlags()
 
 
 @app.command
 def measure(
     *tasks: str,
-    model: str = "nano",
-    flags: ModelFlags = NO_FLAGS,
-    effort: str = "quick",
-    levels: str | None = None,
-    steps: int | None = None,
-    seeds: int | None = None,
+    study: StudyFlags = DEFAULTS,
+    flags: ModelFlags = NO_KNOBS,
     demand: str = "nominal",
     minutes: float | None = None,
     retry: str | None = None,
-    store: StorePath = DEFAULT_STORE,
-    workers: int | None = None,
-    seed: int = 0,
     json: Json = False,
 ) -> int:
     """Measure the effective capacity of one model (the main job).
@@ -96,26 +124,12 @@ def measure(
     ----------
     tasks
         name, name:knob=value,… or file.py; without any, the collection classic.
-    model
-        nano, small, medium or paper.
-    effort
-        quick, standard or full: steps and seeds of each run, never a clock.
-    levels
-        Levels for all tasks, such as 5,11,23, in place of their own.
-    steps
-        Step limit of a run, in place of the effort's.
-    seeds
-        Fresh seeds a level, in place of the effort's.
     demand
         Notion of bits for the top-level C: nominal, answer, input, context or storage.
     minutes
         Start no run after this many minutes; the same command goes on later.
     retry
         failed: make failed runs again, and only these besides what is missing.
-    workers
-        Processes that train side by side; as many as there are cores unless given.
-    seed
-        Which fresh seeds; another seed is another campaign.
     """
     from ullage import present
     from ullage.progress import Teller
@@ -124,23 +138,31 @@ def measure(
     with Teller(_stderr()) as watcher:
         document = run(
             tasks or ("classic",),
-            model=model,
+            **study.chosen(),
             knobs=flags.chosen(),
-            effort=effort,
-            levels=() if levels is None else parse_levels(levels),
-            steps=steps,
-            seeds=seeds,
             demand=demand,
-            store=store,
-            workers=workers,
-            seed=seed,
             minutes=minutes,
             retry=retry,
             watcher=watcher,
         )
     _print(document, json, present.measured)
-    whole = document["complete"] and set(document["runs"]) <= {"finished", "diverged"}
-    return DONE if whole else PARTLY
+    return DONE if document["complete"] and document["sound"] else PARTLY
+
+
+@app.command
+def plan(*tasks: str, study: StudyFlags = DEFAULTS, flags: ModelFlags = NO_KNOBS, json: Json = False) -> int:
+    """Tell what `measure` would cost, as a range, before anything is trained.
+
+    Parameters
+    ----------
+    tasks
+        name, name:knob=value,… or file.py; without any, the collection classic.
+    """
+    from ullage import present
+    from ullage.verbs.plan import plan as run
+
+    _print(run(tasks or ("classic",), **study.chosen(), knobs=flags.chosen()), json, present.planned)
+    return DONE
 
 
 @app.command

@@ -41,6 +41,7 @@ class Job:
     attempt: int = 1
     search_trials: int = 0
     study: str = ""
+    recipe_round: int = 1  # how many recipes were judged at this level in this study, this one included
     seconds_limit: float = 0.0  # wall clock of one training; 0 for none
 
     @cached_property
@@ -126,11 +127,13 @@ def _outcome(task: Task, recipe: Recipe, trace: Trace, found: dict[str, float]) 
     ends = (last[Split.TRAIN].get("score"), last[Split.VALIDATION].get("score"))
     gap = None if None in ends else (ends[0] - ends[1]) / (task.ceiling - task.floor)  # type: ignore[operator]
     graded_whole = task.metric == "answers" and "correct" in found
+    # Answers that are no numbers have no score; who has diverged knows what one knows without reading.
+    score = found.get("score", task.floor if trace.status == Status.DIVERGED else None)
     per_example = recipe.architecture.forward_flops(task.interface) * (1 + BACKWARD_FLOPS)
     return {
         "status": str(trace.status),
         "reason": trace.reason,
-        "score": found.get("score"),
+        "score": score,
         "correct": int(found["correct"]) if graded_whole else None,
         "total": int(found["total"]),
         "cross_entropy_bits": found.get("cross_entropy_bits"),
@@ -207,6 +210,7 @@ def _from_job(job: Job, recipe: Recipe, family: str) -> RunRecord:
         "lanes": 1,
         "device": "",  # known once something was trained
         "study": job.study,
+        "recipe_round": job.recipe_round,
         "recipe_json": records.canonical(job.recipe),
         "task_json": records.canonical(_identity(job.task)),
         "version": __version__,

@@ -47,11 +47,22 @@ class Observations:
 
 
 def observe(records: Iterable[RunRecord]) -> Observations:
-    """Turn records into evidence."""
+    """Turn records into evidence.
+
+    A level whose recipe was replaced in the course of a study was judged again: only the runs of the last
+    recipe count.
+    """
+    known = list(records)
+    latest: dict[tuple[str, str, int], int] = {}
+    for record in known:
+        if record.phase == Phase.FINAL:
+            place = (record.study, record.task, record.level)
+            latest[place] = max(latest.get(place, 1), record.recipe_round)
     runs: list[Observation] = []
     excluded: collections.Counter[str] = collections.Counter()
-    for record in records:
-        reason = _why_not(record)
+    for record in known:
+        replaced = latest.get((record.study, record.task, record.level), 1) > record.recipe_round
+        reason = _why_not(record) or ("a recipe that was replaced" if replaced else "")
         if reason:
             excluded[reason] += 1
         else:

@@ -11,14 +11,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ullage.record import EVIDENCE
+from ullage.record import EVIDENCE, Status
 
 Document = Mapping[str, Any]
 
 
 def number(value: float) -> str:
     """A number with three figures and a thousand's letter; up to 9999 it is written out."""
-    for size, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+    for size, letter in ((1e15, " P"), (1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= size * 10 or (abs(value) >= size > 1e3):
             return f"{_figures(value / size, 3)}{letter}"
     return _figures(value, 4 if abs(value) >= 1000 else 3)
@@ -83,8 +83,9 @@ def head(document: Document) -> str:
     heads = f"{counted(model['heads'], 'head')} of {model['d_head']}"
     shape = f"{counted(model['layers'], 'layer')}, {heads}, d_model {model['d_model']}"
     size = f"{model['precision_bits']} bit, {counted(model['parameters'], 'parameter')}"
-    spent = f"{counted(document['step_limit'], 'step')} at most, {counted(document['seeds'], 'seed')}"
-    return f"{model['model_id']}: {shape}, {size}\neffort {document['effort']}: {spent} a level"
+    spent = f"{counted(document['step_limit'], 'step')} at most, {counted(document['trials'], 'trial')}"
+    effort = f"effort {document['effort']}: {spent} of a search, {document['protocol']} protocol"
+    return f"{model['model_id']}: {shape}, {size}\n{effort}"
 
 
 def family_table(document: Document) -> Table:
@@ -167,7 +168,7 @@ def _warnings(document: Document) -> list[str]:
         )
     if "diverged" in runs:
         lines.append(f"{counted(runs['diverged'], 'run')} diverged; they count with the score they ended at.")
-    bad = {status: count for status, count in runs.items() if status not in EVIDENCE}
+    bad = {status: count for status, count in runs.items() if status not in (*EVIDENCE, Status.PRUNED)}
     if bad:
         told = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in bad.items())
         lines.append(f"Not finished and not counted: {told}; `ullage status` tells why.")
@@ -180,6 +181,37 @@ def _cost(document: Document) -> str:
     runs = f"{counted(sum(document['runs'].values()), 'run')} ({document['new_runs']} new)"
     steps = f"{number(document['train_steps'])} steps"
     return f"{runs}, {steps}, {duration(document['seconds'])}; store: {document['store']}"
+
+
+# ── plan ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def planned(document: Document) -> RenderableType:
+    """The answer of `plan`: from what to what it will cost, and how the time was told."""
+    what = f"{document['model_id']} on {', '.join(document['families'])}"
+    title = f"{what}; effort {document['effort']}, {document['protocol']} protocol"
+    kept = counted(document["already_stored"], "run")
+    if not any(document["runs"][phase]["high"] for phase in document["runs"]):
+        return Text(f"{title}\nNothing is left to do: {kept} of this study stored in {document['store']}.")
+    table = _table("still to do", "from", "to", right=("from", "to"))
+    rows = {f"{phase} runs": found for phase, found in document["runs"].items()}
+    rows |= {"steps": document["train_steps"], "FLOPs": document["train_flops"]}
+    for name, found in rows.items():
+        table.add_row(name, number(found["low"]), number(found["high"]))
+    table.add_row("time here", *(duration(document["seconds_here"][end]) for end in ("low", "high")))
+    lines = [
+        "Nine of ten rehearsals, with the boundary anywhere in the range of levels, lie between.",
+        _speed(document["speed"]),
+        f"{kept} of this study stored in {document['store']}; nothing was trained.",
+    ]
+    return Group(Text(f"{title}\n"), table, Text("\n" + "\n".join(lines)))
+
+
+def _speed(speed: Document) -> str:
+    runs = speed["stored_runs"]
+    source = f"{counted(runs, 'stored run')} of this model" if runs else "the speed of matrix products here"
+    rate = f"{number(speed['flops_per_second'])} FLOPs a second"
+    return f"Time is told from {source}: {rate} with {counted(speed['workers'], 'worker')}."
 
 
 # ── the other verbs ───────────────────────────────────────────────────────────────────────────────

@@ -4,19 +4,18 @@ One line stays for each family that is done; below it, on a terminal, a bar with
 failed and the time that is left.
 """
 
-import time
 from collections.abc import Sequence
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from ullage.campaign import Planned
 from ullage.observations import observe
-from ullage.present import counted, duration, interval
-from ullage.protocol import Planned
+from ullage.present import counted, interval
 from ullage.record import LEARNED, RunRecord, Status
-from ullage.study import Watcher
+from ullage.study import Watcher, is_evidence
 from ullage.summary import boundary_of, level_summaries
 
 
@@ -26,19 +25,17 @@ class Teller:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.running: dict[str, str] = {}
-        self.failed = self.done = 0
-        self.began = time.monotonic()
+        self.failed = self.done = self.settled = 0
         self.bar = Bar(
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[left]}"),
+            BarColumn(bar_width=12),
+            TextColumn("{task.fields[done]}"),
             TextColumn("{task.fields[now]}"),
             TimeElapsedColumn(),
             console=console,
             disable=not console.file.isatty(),  # not `is_terminal`, which a variable can force
             transient=True,
         )
-        self.task = self.bar.add_task("runs", total=None, left="", now="")
+        self.task = self.bar.add_task("runs", total=None, done="", now="")
         self.watcher = Watcher(
             self._planned, self._started, self._progressed, self._ended, self._family_ended
         )
@@ -52,27 +49,25 @@ class Teller:
     ) -> None:
         self.bar.stop()
 
-    def _planned(self, total: int, settled: int) -> None:
-        self.total, self.settled = total, settled
-        self.bar.update(self.task, total=total, completed=settled)
-        if settled < total:
-            kept = f", {settled} of them stored" if settled else ""
-            self.console.print(f"{counted(total, 'run')}{kept}", highlight=False)
+    def _planned(self, stored: int, missing: int) -> None:
+        self.settled = stored
+        if missing:
+            kept = f"; {counted(stored, 'run')} stored" if stored else ""
+            self.console.print(f"the next batch: {counted(missing, 'run')}{kept}", highlight=False)
 
     def _started(self, planned: Planned) -> None:
         self.running[planned.job.run_id] = f"{planned.family} {planned.job.task['level']}"
         self._draw()
 
     def _progressed(self, planned: Planned, step: int, score: float) -> None:
-        name = f"{planned.family} {planned.job.task['level']}"
+        name = f"{planned.family} {planned.job.task['level']} ({planned.job.phase})"
         self.running[planned.job.run_id] = f"{name}: step {step}, {score:.0%}"
         self._draw()
 
     def _ended(self, planned: Planned, record: RunRecord) -> None:
         self.running.pop(planned.job.run_id, None)
         self.done += 1
-        self.failed += record.status not in (Status.FINISHED, Status.DIVERGED)
-        self.bar.advance(self.task)
+        self.failed += not is_evidence(record)
         self._draw()
         if record.status == Status.FAILED and self.failed == 1:
             self.console.print(f"a run failed: {record.reason}", highlight=False, markup=False)
@@ -81,12 +76,9 @@ class Teller:
         self.console.print(family_line(family, records), highlight=False, markup=False)
 
     def _draw(self) -> None:
-        rest = self.total - self.settled - self.done
-        pace = (time.monotonic() - self.began) / self.done if self.done else None
-        left = "" if pace is None else f"about {duration(pace * rest)} left"
         failed = f"; {self.failed} failed" if self.failed else ""
         now = "; ".join(list(self.running.values())[:2]).replace("[", "(")
-        self.bar.update(self.task, left=left + failed, now=now)
+        self.bar.update(self.task, done=counted(self.settled + self.done, "run") + failed, now=now)
 
 
 def family_line(family: str, records: Sequence[RunRecord]) -> str:

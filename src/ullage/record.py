@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from ullage.errors import BadInput
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class Status(enum.StrEnum):
@@ -107,6 +107,7 @@ class RunRecord:
     lanes: int
     device: str
     study: str
+    recipe_round: int  # of the recipes judged at this level in this study; only the last one counts
     recipe_json: str
     task_json: str
     version: str
@@ -184,8 +185,13 @@ def _wrong_columns(values: Mapping[str, Any]) -> str:
     )
 
 
+def _with_recipe_round(document: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 knew no search: each level was judged with one recipe."""
+    return {**document, "recipe_round": 1}
+
+
 # Each entry turns a document of schema n (its place) into one of schema n + 1; schema 0 never was.
-UPGRADES: tuple[Callable[[dict[str, Any]], dict[str, Any]] | None, ...] = (None,)
+UPGRADES: tuple[Callable[[dict[str, Any]], dict[str, Any]] | None, ...] = (None, _with_recipe_round)
 
 
 def from_json(line: str) -> RunRecord:

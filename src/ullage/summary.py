@@ -63,7 +63,7 @@ def family_summary(
         capacity,
         _in_levels(capacity[nominal], runs) if nominal in capacity else UNKNOWN,
         max(shares, key=lambda budget: shares[budget]) if shares else None,
-        is_monotone([level["skill"] for level in levels]),
+        is_monotone([(float(run.demand_bits("nominal") or 1.0), run.skill) for run in runs]),
         levels,
     )
 
@@ -96,6 +96,8 @@ def boundary_of(runs: Sequence[Observation], notion: str) -> Boundary | None:
     by_level = {run.level for run in runs}
     if None in demands or len(demands) < max(len(by_level), 1) or min(demands, default=0.0) <= 0.0:  # type: ignore[type-var]
         return None
+    if len(by_level) == 1 and any(notion not in ("nominal", run.nominal) for run in runs):
+        return None  # whether the levels raise this demand cannot be seen at one level
     return cached_fit(tuple(sorted(pairs)))  # type: ignore[arg-type]
 
 

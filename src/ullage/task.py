@@ -120,6 +120,11 @@ class Task(abc.ABC):
         """The default levels of this family, easy to hard."""
 
     @property
+    def is_kin(self) -> bool:
+        """Whether this level is of one kind with the default ones, so that it may be chosen between them."""
+        return True
+
+    @property
     @abc.abstractmethod
     def inputs(self) -> Tokens | Vectors:
         """What one position of the input is."""

@@ -80,6 +80,15 @@ class Modulo(Task):
         return tuple(level for level in SERIES[self.series] if NUMBERS_PER_ANSWER * level <= self.numbers)
 
     @property
+    def is_kin(self) -> bool:
+        """A prime that does not divide the base, or one of the fives."""
+        if self.series == "fives":
+            return self.level in SERIES["fives"]
+        return math.gcd(self.level, self.base) == 1 and all(
+            self.level % divisor for divisor in range(2, math.isqrt(self.level) + 1)
+        )
+
+    @property
     def inputs(self) -> Tokens:
         return Tokens(self.base)
 

@@ -1,0 +1,181 @@
+"""What a measurement will cost, told as a range before anything is trained.
+
+Every campaign is rehearsed in worlds whose boundary lies anywhere in its range of demands, and nine of
+ten rehearsals cost what is said here. What this very study has stored already is taken off. Time is told
+as if no worker ever waited.
+
+>>> import tempfile
+>>> found = plan(["parity"], levels=[5, 6], protocol="grid", trials=0, seeds=3, store=tempfile.mkdtemp())
+>>> found["runs"]["final"]
+{'low': 6, 'high': 6}
+"""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ullage import keys
+from ullage.campaign import Campaign
+from ullage.job import BACKWARD_FLOPS
+from ullage.record import Phase, RunRecord
+from ullage.rehearsal import draw_world, rehearse
+from ullage.request import (
+    DEFAULT_COLLECTION,
+    check_workers,
+    default_workers,
+    find_campaigns,
+    find_effort,
+    find_families,
+    find_settings,
+)
+from ullage.store import open_store
+from ullage.study import Study
+
+WORLDS = 20
+ENDS = (0.05, 0.95)
+# Of the rate of large matrix products: nano trained at 0.17 of it (parity, copy and memorise, batch 256, one
+# XLA thread, 2 cores); what is compiled once a program takes the rest.
+TRAINING_SHARE = 0.15
+MATRIX_SIDE, MATRIX_SECONDS = 1024, 0.25
+
+
+class Spent(NamedTuple):
+    """What one rehearsal, or what is stored, cost."""
+
+    search: float
+    final: float
+    train_steps: float
+    train_flops: float
+
+
+def plan(
+    names: Sequence[str] = (DEFAULT_COLLECTION,),
+    *,
+    model: str = "nano",
+    knobs: Mapping[str, Any] | None = None,
+    effort: str = "quick",
+    protocol: str = "adaptive",
+    levels: Sequence[int] = (),
+    steps: int | None = None,
+    trials: int | None = None,
+    seeds: int | None = None,
+    train_examples: int | None = None,
+    search_embedding: bool = False,
+    store: str | Path = "ullage-store",
+    workers: int | None = None,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """What `measure` with the same arguments would still cost; trains nothing and writes nothing."""
+    families = find_families(names)
+    chosen = find_effort(effort, protocol, steps, trials, seeds, train_examples)
+    settings = find_settings(chosen, protocol, model, knobs or {}, levels, seed, search_embedding)
+    check_workers(workers)
+    opened = open_store(Path(store))
+    campaigns = find_campaigns(families, settings, opened)
+    study = Study(campaigns, opened)
+    model_id = settings.recipe.architecture.model_id
+    speed = find_speed(model_id, list(opened.read().records.values()), workers or default_workers())
+    return {
+        "model_id": model_id,
+        "effort": chosen.name,
+        "protocol": protocol,
+        "families": [campaign.family.name for campaign in campaigns],
+        **what_is_left(campaigns, study, speed["flops_per_second"]),
+        "already_stored": len(study.records),
+        "speed": speed,
+        "store": str(store),
+    }
+
+
+def what_is_left(campaigns: Sequence[Campaign], study: Study, flops_per_second: float) -> dict[str, Any]:
+    """The ranges of what a study has still to spend, all of them zero when it is complete."""
+    rehearsed = [] if study.complete else [rehearsed_in(campaigns, number) for number in range(WORLDS)]
+    stored, queued = stored_by(study), queued_by(study)
+    ranges = {
+        name: _range([getattr(one, name) for one in rehearsed], getattr(stored, name), getattr(queued, name))
+        for name in Spent._fields
+    }
+    flops = ranges["train_flops"]
+    return {
+        "runs": {str(phase): _whole(ranges[phase]) for phase in Phase},
+        "train_steps": _whole(ranges["train_steps"]),
+        "train_flops": flops,
+        "seconds_here": {end: value / flops_per_second for end, value in flops.items()},
+    }
+
+
+def rehearsed_in(campaigns: Sequence[Campaign], number: int) -> Spent:
+    """What all campaigns of a study cost in one draw of their worlds."""
+    costs = []
+    for campaign in campaigns:
+        ground, settings = campaign.ground, campaign.settings
+        demands = [ground.log2_demand(level) for level in (ground.candidates[0], ground.candidates[-1])]
+        seed = keys.stable_hash(f"{campaign.study}/world {number}")
+        world = draw_world(np.random.default_rng(seed), *demands)
+        _, spent = rehearse(settings.protocol, settings.effort, ground, world, seed)
+        # A price is in forward passes of one example at every step, a step trains on a batch.
+        flops = settings.recipe.batch_size * (1 + BACKWARD_FLOPS)
+        phases = spent.values()
+        steps, price = (sum(getattr(cost, what) for cost in phases) for what in ("steps", "price"))
+        costs.append(Spent(spent[Phase.SEARCH].runs, spent[Phase.FINAL].runs, steps, flops * price))
+    return Spent(*map(sum, zip(*costs, strict=True)))
+
+
+def stored_by(study: Study) -> Spent:
+    """What the stored runs of a study cost."""
+    records = list(study.records.values())
+    return Spent(
+        sum(record.phase == Phase.SEARCH for record in records),
+        sum(record.phase == Phase.FINAL for record in records),
+        sum(record.train_steps for record in records),
+        sum(record.train_flops or 0.0 for record in records),
+    )
+
+
+def queued_by(study: Study) -> Spent:
+    """The least that is left: the runs that a study would start next."""
+    phases = [job.phase for course in study.courses for job in course.queue]
+    return Spent(phases.count(str(Phase.SEARCH)), phases.count(str(Phase.FINAL)), 0.0, 0.0)
+
+
+def _range(values: Sequence[float], stored: float, least: float) -> dict[str, float]:
+    ends = np.quantile(values, ENDS) if values else (0.0, 0.0)
+    return {
+        name: float(max(end - stored, least)) if values else 0.0
+        for name, end in zip(("low", "high"), ends, strict=True)
+    }
+
+
+def _whole(found: Mapping[str, float]) -> dict[str, int]:
+    return {"low": math.floor(found["low"]), "high": math.ceil(found["high"])}
+
+
+def find_speed(model_id: str, records: Sequence[RunRecord], workers: int) -> dict[str, Any]:
+    """How fast so many workers train, from stored runs of the model or else from matrix products."""
+    timed = [record for record in records if record.model_id == model_id and record.train_flops]
+    seconds = sum(record.seconds for record in timed)
+    lanes = min(workers, default_workers())  # more workers than cores are no faster
+    if seconds > 0:
+        rate = sum(record.train_flops or 0.0 for record in timed) / seconds
+        return {"flops_per_second": rate * lanes, "workers": workers, "stored_runs": len(timed)}
+    rate = TRAINING_SHARE * matrix_flops_per_second() / default_workers()
+    return {"flops_per_second": rate * lanes, "workers": workers, "stored_runs": 0}
+
+
+def matrix_flops_per_second() -> float:
+    """The rate of large matrix products on all cores of this machine."""
+    import jax
+    import jax.numpy as jnp
+
+    square = jnp.ones((MATRIX_SIDE, MATRIX_SIDE), jnp.float32)
+    product = jax.jit(jnp.matmul)
+    jax.block_until_ready(product(square, square))
+    began, done = time.perf_counter(), 0
+    while time.perf_counter() - began < MATRIX_SECONDS:
+        jax.block_until_ready(product(square, square))
+        done += 1
+    return done * 2.0 * MATRIX_SIDE**3 / (time.perf_counter() - began)
