@@ -73,7 +73,8 @@ def _table(*columns: str, right: Sequence[str] = ()) -> Table:
 def measured(document: Document) -> RenderableType:
     """The verdict of `measure`: a line a family, then what the numbers mean."""
     parts = [head(document), "", family_table(document), "", *_capacity(document), ""]
-    parts += [*_budget_sentences(document["budgets"]), *_warnings(document), _cost(document)]
+    parts += [*_budget_sentences(document["budgets"]), *_search_lines(document["tasks"])]
+    parts += [*_warnings(document), _cost(document)]
     return Group(*(Text(part) if isinstance(part, str) else part for part in parts))
 
 
@@ -158,6 +159,21 @@ def _budget_sentences(budgets: Document) -> list[str]:
         f"Weights = {weights} bits (parameters · precision), a ceiling.",
         f"Storage = {storage} bits: what so many parameters were found to hold (Morris et al. 2025).",
     ]
+
+
+def _search_lines(tasks: Document) -> list[str]:
+    """How far the searches can be believed, one line a family; nothing where there was none."""
+    lines = []
+    for name, family in tasks.items():
+        found = family.get("search")
+        if found is None or found["optimism"] is None:
+            continue
+        line = f"  {name}: winners looked {found['optimism']:+.2f} better than on fresh seeds"
+        if found["variance_shares"]:
+            shares = [f"{part} {share:.0%}" for part, share in found["variance_shares"].items()]
+            line += f"; the spread of skill is {', '.join(shares)}"
+        lines.append(line)
+    return ["Search, in skill:", *lines] if lines else []
 
 
 def _warnings(document: Document) -> list[str]:

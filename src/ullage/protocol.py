@@ -243,7 +243,9 @@ class Adaptive(Protocol):
     def _spread_winners(self) -> bool:
         """Give a winner to the levels nearby that do worse: there, too, it may be the better recipe."""
         given = False
-        for level, search in self.searches.items():
+        judged = [level for level in self.searches if self.judged(level)]  # not those that were scouted only
+        for level in judged:
+            search = self.searches[level]
             for other in [] if search.solved else self._others(level):
                 rival, there = self.winner(other), self.searches[other]
                 near = self._distance(level, other) <= NEAR
