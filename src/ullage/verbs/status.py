@@ -4,12 +4,12 @@ import collections
 from pathlib import Path
 from typing import Any
 
-from ullage.record import EVIDENCE, Phase
+from ullage.record import EVIDENCE, Phase, Status
 from ullage.store import open_store
 
 
 def status(store: str | Path = "ullage-store") -> dict[str, Any]:
-    """Count the runs of a store and tell of those that are no evidence.
+    """Count the runs of a store and tell of those that failed; a trial that lost to its rivals did not.
 
     >>> import tempfile
     >>> status(tempfile.mkdtemp())["records"]
@@ -28,7 +28,7 @@ def status(store: str | Path = "ullage-store") -> dict[str, Any]:
             "reason": record.reason,
         }
         for record in records
-        if record.status not in EVIDENCE
+        if record.status not in (*EVIDENCE, Status.PRUNED)
     ]
     return {
         "records": len(records),
