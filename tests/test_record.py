@@ -142,10 +142,10 @@ def test_a_record_that_could_not_be_read_is_not_written(column, value):
         ("[" * 100_000, "not a record"),
         ('{"run_id": "a"}', "not a record"),
         ("ONCE" + "ONCE", "not a record"),
-        ('{"schema": "1"}', "schema 1; this ullage reads 1 to 1"),
-        ('{"schema": 0}', "schema 0; this ullage reads 1 to 1"),
-        ('{"schema": 2}', "schema 2; this ullage reads 1 to 1"),
-        ('{"schema": 1, "run_id": "a", "colour": "red"}', "columns .*colour.* differ"),
+        ('{"schema": "1"}', f"schema 1; this ullage reads 1 to {SCHEMA}"),
+        ('{"schema": 0}', f"schema 0; this ullage reads 1 to {SCHEMA}"),
+        (f'{{"schema": {SCHEMA + 1}}}', f"schema {SCHEMA + 1}; this ullage reads 1 to {SCHEMA}"),
+        (f'{{"schema": {SCHEMA}, "run_id": "a", "colour": "red"}}', "columns .*colour.* differ"),
     ],
     ids=["empty", "null", "list", "deep", "no schema", "glued", "text", "old", "new", "columns"],
 )
@@ -179,11 +179,19 @@ def test_a_line_of_an_older_schema_is_upgraded(monkeypatch):
     def rename_points(document):
         return {("score" if name == "points" else name): value for name, value in document.items()}
 
-    monkeypatch.setattr(records, "SCHEMA", 2)
-    monkeypatch.setattr(records, "UPGRADES", (None, rename_points))
+    monkeypatch.setattr(records, "SCHEMA", SCHEMA + 1)
+    monkeypatch.setattr(records, "UPGRADES", (*records.UPGRADES, rename_points))
 
     assert from_json(json.dumps(old)) == example_record("a")
     assert from_json(to_json(example_record("b"))) == example_record("b")
+
+
+def test_a_record_of_the_first_schema_was_judged_with_one_recipe():
+    first = json.loads(to_json(example_record("a")))
+    first["schema"] = 1
+    del first["recipe_round"]
+
+    assert from_json(json.dumps(first)) == dataclasses.replace(example_record("a"), recipe_round=1)
 
 
 def test_every_step_to_this_schema_has_an_upgrade():

@@ -89,7 +89,7 @@ class Lattice:
     """All curves that a family may have, as four flat arrays of one length; ends in log2 bits.
 
     >>> lattice = Lattice(0.0, 1.0)
-    >>> float(lattice.half_skill.max() > 1.0), bool(np.isclose(np.exp(lattice.log_prior).sum(), 1.0))
+    >>> float(lattice.half_skill.max()), bool(np.isclose(np.exp(lattice.log_prior).sum(), 1.0))
     (1.0, True)
     """
 

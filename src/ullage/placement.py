@@ -6,7 +6,7 @@ run that learns stops early and a run that fails uses all its steps.
 
 >>> belief = Belief.before(Lattice.over([1.0, 5.0]))
 >>> demands = [1.0, 3.0, 5.0]
->>> gains(belief, demands).argmax()
+>>> int(gains(belief, demands).argmax())
 1
 """
 
