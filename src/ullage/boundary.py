@@ -15,6 +15,7 @@ learned it has no upper end, where none was it has no lower end.
 True
 """
 
+import collections
 import dataclasses
 import functools
 import math
@@ -137,34 +138,36 @@ class Lattice:
         skill = (1 - lapse) / (1 + np.exp(-np.clip(slope * (centre - demand), -40, 40)))
         return np.broadcast_to(np.clip(skill, LEAST_SKILL, 1 - LEAST_SKILL), self.shape)
 
-    def log_chances(self, demand: float) -> np.ndarray:
-        """log of the probability of every skill, in twentieths, at a demand: (STEPS + 1, curves)."""
-        return _log_chances(self, demand)
+    def log_chance(self, demand: float, step: int) -> np.ndarray:
+        """log of the probability of a skill of so many twentieths at a demand, for every curve."""
+        return _log_chance(self, demand, step)
 
 
-@functools.lru_cache(maxsize=512)  # of about 3 MB each
-def _log_chances(lattice: Lattice, demand: float) -> np.ndarray:
+@functools.lru_cache(maxsize=2048)  # of about 0.2 MB each: a campaign needs some dozens, a rehearsal more
+def _log_chance(lattice: Lattice, demand: float, step: int) -> np.ndarray:
     *_, concentration = lattice._axes  # noqa: SLF001 - the cache of the class above
-    table = log_beta_binomial(lattice.expected_skill(demand), np.broadcast_to(concentration, lattice.shape))
-    return table.reshape(STEPS + 1, -1).astype(np.float32)
+    chance = log_beta_binomial(lattice.expected_skill(demand), concentration, step)
+    return chance.ravel().astype(np.float32)
 
 
-def log_beta_binomial(expected: np.ndarray, concentration: np.ndarray) -> np.ndarray:
-    """log of the probability of each number of twentieths, 0 to 20, along a new first axis.
+def log_beta_binomial(expected: np.ndarray, concentration: np.ndarray, step: int) -> np.ndarray:
+    """log of the probability of so many twentieths, where the mean is `expected`.
 
-    >>> chances = np.exp(log_beta_binomial(np.array(0.3), np.array(3.0)))
-    >>> round(float(chances.sum()), 8)
+    >>> chances = [np.exp(log_beta_binomial(np.array(0.3), np.array(3.0), step)) for step in range(21)]
+    >>> round(float(sum(chances)), 8)
     1.0
     """
     a, b = expected * concentration, (1 - expected) * concentration
-    # Γ(a + k) / Γ(a) is the product of a, a + 1, … a + k − 1: sums of logarithms, no gamma function.
-    places = np.arange(STEPS).reshape(-1, *[1] * np.ndim(a))
-    rising = [
-        np.concatenate([np.zeros((1, *np.shape(x))), np.cumsum(np.log(x + places), axis=0)])
-        for x in (a, b, a + b)
-    ]
-    choose = np.array([math.log(math.comb(STEPS, step)) for step in range(STEPS + 1)])
-    return choose.reshape(-1, *[1] * np.ndim(a)) + rising[0] + rising[1][::-1] - rising[2][-1]
+    rising = _log_rising(a, step) + _log_rising(b, STEPS - step) - _log_rising(a + b, STEPS)
+    return math.log(math.comb(STEPS, step)) + rising
+
+
+def _log_rising(x: np.ndarray, count: int) -> np.ndarray:
+    """log of Γ(x + count) / Γ(x), which is the product of x, x + 1, … x + count − 1: no gamma function."""
+    product = np.ones_like(x)
+    for place in range(count):
+        product = product * (x + place)  # at most 50^20, which 64 bits hold
+    return np.log(product)
 
 
 def in_steps(skill: float) -> int:
@@ -194,11 +197,10 @@ class Belief:
         They share what is peculiar to the level and to the recipe that was judged there: their boundary lies
         off that of the family by a tenth of a log2 bit or so.
         """
-        chances = self.lattice.log_chances(demand)
-        told = np.sum([chances[in_steps(skill)] for skill in skills], axis=0, dtype=float)
-        return Belief(self.lattice, self.log_weight + _blurred(told.reshape(self.lattice.shape)).ravel())
+        told = _told(self.lattice, demand, tuple(sorted(map(in_steps, skills))))
+        return Belief(self.lattice, self.log_weight + told)
 
-    @property
+    @functools.cached_property
     def weight(self) -> np.ndarray:
         """The probability of every curve."""
         weight = np.exp(self.log_weight - self.log_weight.max())
@@ -210,6 +212,14 @@ class Belief:
         heap = np.cumsum(self.weight[order])
         places = np.searchsorted(heap, (np.arange(DRAWS) + 0.5) / DRAWS * heap[-1])
         return self.lattice.half_skill[order][np.minimum(places, order.size - 1)]
+
+
+@functools.lru_cache(maxsize=128)  # of about 0.4 MB each: all levels of a family but one stay as they were
+def _told(lattice: Lattice, demand: float, steps: tuple[int, ...]) -> np.ndarray:
+    """What the runs of one level say of every curve."""
+    counted = collections.Counter(steps).items()
+    told = np.sum([count * lattice.log_chance(demand, step) for step, count in counted], axis=0, dtype=float)
+    return _blurred(told.reshape(lattice.shape)).ravel()
 
 
 def _blurred(told: np.ndarray) -> np.ndarray:
@@ -328,5 +338,5 @@ def _log_sum(logs: np.ndarray) -> float:
 def _log_failing(skills: Sequence[float]) -> float:
     """How likely these runs are where the mean skill may be anything below one half."""
     means, concentrations = np.meshgrid(np.linspace(LEAST_SKILL, 0.5, 20), CONCENTRATIONS)
-    logs = np.sum([log_beta_binomial(means, concentrations)[in_steps(skill)] for skill in skills], axis=0)
+    logs = np.sum([log_beta_binomial(means, concentrations, in_steps(skill)) for skill in skills], axis=0)
     return _log_sum(logs) - math.log(logs.size)

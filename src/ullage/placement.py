@@ -25,8 +25,10 @@ LEAST_VARIANCE = SPACING**2  # of log2 C; below it the lattice tells nothing
 @functools.lru_cache(maxsize=512)
 def _kind_chances(lattice: Lattice, demand: float) -> np.ndarray:
     """The probability of each kind of run at a demand: (kinds, curves)."""
-    chances = np.exp(lattice.log_chances(demand))
-    return np.stack([chances[low : high + 1].sum(axis=0) for low, high in KINDS])
+    chances = [
+        [np.exp(lattice.log_chance(demand, step)) for step in range(low, high + 1)] for low, high in KINDS
+    ]
+    return np.stack([np.sum(kind, axis=0) for kind in chances]).astype(np.float32)
 
 
 def gains(belief: Belief, demands: Sequence[float]) -> np.ndarray:
@@ -36,12 +38,13 @@ def gains(belief: Belief, demands: Sequence[float]) -> np.ndarray:
     """
     weight = belief.weight
     half = np.clip(belief.lattice.half_skill, min(demands), max(demands))
-    half = half - half @ weight  # variances of small numbers lose nothing in 32 bits
-    moments = np.stack([weight, weight * half, weight * half**2], axis=1).astype(np.float32)
-    now = _log_variance(moments.sum(axis=0, keepdims=True))[0]
+    half = half - (half * weight).sum()  # variances of small numbers lose nothing in 32 bits
+    moments = np.stack([weight, weight * half, weight * half**2]).astype(np.float32)
+    now = _log_variance(moments.sum(axis=1)[None])[0]
     found = []
     for demand in demands:
-        after = _kind_chances(belief.lattice, demand) @ moments
+        # Not by `@`, whose threads wait for cores that are busy with training.
+        after = np.einsum("kc,mc->km", _kind_chances(belief.lattice, demand), moments)
         found.append(0.5 * (now - float(after[:, 0] @ _log_variance(after))))
     return np.maximum(found, 0.0)
 
@@ -54,4 +57,4 @@ def _log_variance(moments: np.ndarray) -> np.ndarray:
 
 def learning_chance(belief: Belief, demand: float) -> float:
     """How likely a run at a demand (log2 bits) is to learn."""
-    return float(_kind_chances(belief.lattice, demand)[-1] @ belief.weight)
+    return float((_kind_chances(belief.lattice, demand)[-1] * belief.weight).sum())

@@ -1,7 +1,7 @@
 """How documents look on a terminal: tables and sentences from the JSON of a verb, nothing computed.
 
 >>> number(48123.0), counted(1, "run"), counted(2, "run")
-('48.1 k', '1 run', '2 runs')
+('48.1k', '1 run', '2 runs')
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ Document = Mapping[str, Any]
 
 def number(value: float) -> str:
     """A number with three figures and a thousand's letter; up to 9999 it is written out."""
-    for size, letter in ((1e15, " P"), (1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+    for size, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size * 10 or (abs(value) >= size > 1e3):
             return f"{_figures(value / size, 3)}{letter}"
     return _figures(value, 4 if abs(value) >= 1000 else 3)
@@ -92,9 +92,7 @@ def head(document: Document) -> str:
 def family_table(document: Document) -> Table:
     """One line a family: the largest level learned, the boundary, its bits, the runs behind it."""
     right = ("learned up to", "runs")
-    table = _table(
-        "family", "learned up to", "boundary [90 %]", "its bits [90 %]", "notion", "runs", right=right
-    )
+    table = _table("family", "learned up to", "boundary [90 %]", "its bits [90 %]", "runs", right=right)
     for name, family in document["tasks"].items():
         runs = sum(row["runs"] for row in family["levels"])
         bits = family["capacity_bits"].get(family["nominal"])
@@ -102,8 +100,7 @@ def family_table(document: Document) -> Table:
             name + ("" if family["monotone"] else " *"),
             _learned(family["levels"]),
             interval(family["boundary_level"]) if runs else "no run finished",
-            interval(bits) if bits else "not bounded",
-            family["nominal"],
+            f"{interval(bits) if bits else 'not bounded'} {family['nominal']}",
             str(runs),
         )
     return table

@@ -273,9 +273,18 @@ class Adaptive(Protocol):
         low, high = self._ends()
         if low is None or high is None:
             end = self._outer_level()
-            return end is not None and len(self.skills.get(end, [])) >= ENOUGH_BEYOND
+            return end is not None and self._lies_beyond(end)
         pairs = sum(len(same) > 1 for same in self.skills.values()) > 1
         return pairs and self._asked >= self.effort.fewest_finals and high - low <= self.effort.width
+
+    def _lies_beyond(self, end: int) -> bool:
+        """Whether enough runs at an end of the range put the boundary beyond it.
+
+        Where the hardest level fails, or the easiest is learned, it lies inside, however close.
+        """
+        skills = self.skills.get(end, [])
+        learned = float(np.mean(skills)) >= HALF if skills else False
+        return len(skills) >= ENOUGH_BEYOND and learned == (end == self.ground.candidates[-1])
 
     def _outer_level(self) -> int | None:
         """The end of the range, if the boundary seems to lie beyond it or close to it."""
