@@ -1,7 +1,7 @@
 """What the adaptive protocol saves against a grid, and whether its intervals can be believed.
 
-    python benchmarks/adaptive_vs_grid.py simulated [--worlds 400] [--broken reuse|one-seed] [--json]
-    python benchmarks/adaptive_vs_grid.py real [TASK…] [--trials 8] [--seeds 3] [--store DIR] [--json]
+    python benchmarks/adaptive_vs_grid.py simulated [--worlds 400] [--broken reuse|one-seed] [--only ROW]
+    python benchmarks/adaptive_vs_grid.py real [TASK…] [--trials 8] [--seeds 3] [--store DIR]
 
 `simulated` rehearses whole campaigns in worlds whose boundary is known (`ullage.rehearsal`): shallow and
 steep ones, with lapses, all-or-nothing; and others that fail on a stretch below their boundary. The grid
@@ -197,13 +197,14 @@ def table(name: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 def simulated(chosen: argparse.Namespace) -> list[dict[str, Any]]:
     """All protocols in the same worlds."""
     tried = {f"broken: {chosen.broken}": broken(chosen.broken)} if chosen.broken else rehearsals()
+    tried = {name: run for name, run in tried.items() if not chosen.only or name == chosen.only}
     drawn = worlds(chosen.worlds, chosen.seed)
     rows = []
     for name, run in tried.items():
         outcomes = [outcome(shape, world, run(world, seed)) for seed, (shape, world) in enumerate(drawn)]
         rows.append(table(name, outcomes))
         show(rows[-1], rows[0], chosen.json)
-    if not chosen.broken:
+    if "adaptive" in tried:
         holes = worlds_with_holes(chosen.worlds // 4, chosen.seed)
         found = [
             outcome(shape, world, tried["adaptive"](world, seed)) for seed, (shape, world) in enumerate(holes)
@@ -270,6 +271,7 @@ def arguments() -> argparse.Namespace:
     one.add_argument("--worlds", type=int, default=400)
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--broken", choices=["reuse", "one-seed"], default=None)
+    one.add_argument("--only", choices=list(rehearsals()), default=None, help="one row of the table")
     other = kinds.add_parser("real")
     other.add_argument("tasks", nargs="*", default=["modulo", "memorise", "parity"])
     other.add_argument("--trials", type=int, default=FEWER_TRIALS)

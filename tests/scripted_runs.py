@@ -78,6 +78,8 @@ def _told(job, recipe, task, checkpoints, status):
         score_floor=task.floor,
         score_ceiling=task.ceiling,
         demand_bits=task.demand("nominal"),
+        demand_notion=str(task.nominal),
+        **{f"demand_{notion}_bits": bits for notion, bits in task.demands().items()},
         generalisation_gap=(last["train"]["score"] - last["validation"]["score"])
         / (task.ceiling - task.floor),
         train_steps=checkpoints[-1].step,

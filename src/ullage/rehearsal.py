@@ -26,6 +26,9 @@ __all__ = ["EFFORTS", "Cost", "World", "draw_world", "ground_of", "rehearse"]
 
 # Of a recipe against the best: a quarter of all recipes are as good as the best, others lose half a bit.
 LOSS_SCALE, LOSS_FREE = 0.5, 0.15
+# By how many log2 bits the boundaries of models and efforts differ that one would name in one breath.
+UNLIKE = 0.5
+BEYOND = 1.0  # log2 bits outside the range of levels: there a family is learned, or failed, throughout
 FASTEST, SLOWEST = 0.1, 0.9  # shares of the step limit that a run takes to learn: far below C, and near it
 
 
@@ -50,10 +53,17 @@ class World:
         return min(max((1 - self.lapse) * falling, LEAST_SKILL), 1 - LEAST_SKILL)
 
 
-def draw_world(random: np.random.Generator, lowest: float, highest: float) -> World:
-    """A world as likely as any: its boundary anywhere in the range, shallow or steep."""
+def draw_world(
+    random: np.random.Generator, lowest: float, highest: float, likely: Sequence[float] = ()
+) -> World:
+    """A world as likely as any: its boundary anywhere in the range, shallow or steep.
+
+    Where boundaries of the family are known, in log2 bits, of whatever model, it lies near one of them.
+    """
+    anywhere = random.uniform(lowest, highest)
+    near = random.choice(likely) + random.normal(0.0, UNLIKE) if len(likely) else anywhere
     return World(
-        log2_capacity=random.uniform(lowest, highest),
+        log2_capacity=float(np.clip(near, lowest - BEYOND, highest + BEYOND)),
         slope=2 ** random.uniform(0.5, 5.0),
         lapse=float(random.choice([0.0, 0.0, 0.1])),
         concentration=10 ** random.uniform(-0.5, 1.3),

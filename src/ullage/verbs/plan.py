@@ -1,8 +1,9 @@
 """What a measurement will cost, told as a range before anything is trained.
 
-Every campaign is rehearsed in worlds whose boundary lies anywhere in its range of demands, and nine of
-ten rehearsals cost what is said here. What this very study has stored already is taken off. Time is told
-as if no worker ever waited.
+Every campaign is rehearsed in worlds, and nine of ten rehearsals cost what is said here. Their boundary
+lies near those that runs of the family showed before, of whatever model: stored ones, or else those that
+come with the package; of a family that nobody has run it may lie anywhere in the range of demands. What
+this very study has stored already is taken off. Time is told as if no worker ever waited.
 
 >>> import tempfile
 >>> found = plan(["parity"], levels=[5, 6], protocol="grid", trials=0, seeds=3, store=tempfile.mkdtemp())
@@ -14,6 +15,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +23,7 @@ import numpy as np
 from ullage import keys
 from ullage.campaign import Campaign
 from ullage.job import BACKWARD_FLOPS
+from ullage.observations import observe
 from ullage.record import Phase, RunRecord
 from ullage.rehearsal import draw_world, rehearse
 from ullage.request import (
@@ -32,8 +35,10 @@ from ullage.request import (
     find_families,
     find_settings,
 )
+from ullage.shipped import shipped_records
 from ullage.store import open_store
 from ullage.study import Study
+from ullage.summary import boundary_of
 
 WORLDS = 20
 ENDS = (0.05, 0.95)
@@ -78,22 +83,47 @@ def plan(
     campaigns = find_campaigns(families, settings, opened)
     study = Study(campaigns, opened)
     model_id = settings.recipe.architecture.model_id
-    speed = find_speed(model_id, list(opened.read().records.values()), workers or default_workers())
+    records = list(opened.read().records.values())
+    speed = find_speed(model_id, records, workers or default_workers())
+    likely = {campaign.family.name: likely_boundaries(campaign, records) for campaign in campaigns}
     return {
         "model_id": model_id,
         "effort": chosen.name,
         "protocol": protocol,
         "families": [campaign.family.name for campaign in campaigns],
-        **what_is_left(campaigns, study, speed["flops_per_second"]),
+        **what_is_left(campaigns, study, speed["flops_per_second"], likely),
         "already_stored": len(study.records),
         "speed": speed,
         "store": str(store),
     }
 
 
-def what_is_left(campaigns: Sequence[Campaign], study: Study, flops_per_second: float) -> dict[str, Any]:
+def likely_boundaries(campaign: Campaign, records: Sequence[RunRecord]) -> np.ndarray:
+    """Draws of log2 C that runs of the family tell, whatever the model; none if nobody has run it."""
+    name = campaign.family.name
+    for known in (records, shipped_records()):
+        by_model: dict[str, list[RunRecord]] = {}
+        for record in known:
+            if record.task == name and record.study != campaign.study:
+                by_model.setdefault(f"{record.model_id}/{record.technique}/{record.step_limit}", []).append(
+                    record
+                )
+        fitted = [boundary_of(observe(same).runs, "nominal") for same in by_model.values()]
+        draws = [np.clip(one.draws, *one.tried) for one in fitted if one is not None]
+        if draws:
+            return np.concatenate(draws)
+    return np.empty(0)
+
+
+def what_is_left(
+    campaigns: Sequence[Campaign],
+    study: Study,
+    flops_per_second: float,
+    likely: Mapping[str, np.ndarray] = MappingProxyType({}),
+) -> dict[str, Any]:
     """The ranges of what a study has still to spend, all of them zero when it is complete."""
-    rehearsed = [] if study.complete else [rehearsed_in(campaigns, number) for number in range(WORLDS)]
+    numbers = () if study.complete else range(WORLDS)
+    rehearsed = [rehearsed_in(campaigns, number, likely) for number in numbers]
     stored, queued = stored_by(study), queued_by(study)
     ranges = {
         name: _range([getattr(one, name) for one in rehearsed], getattr(stored, name), getattr(queued, name))
@@ -108,14 +138,17 @@ def what_is_left(campaigns: Sequence[Campaign], study: Study, flops_per_second: 
     }
 
 
-def rehearsed_in(campaigns: Sequence[Campaign], number: int) -> Spent:
+def rehearsed_in(
+    campaigns: Sequence[Campaign], number: int, likely: Mapping[str, np.ndarray] = MappingProxyType({})
+) -> Spent:
     """What all campaigns of a study cost in one draw of their worlds."""
     costs = []
     for campaign in campaigns:
         ground, settings = campaign.ground, campaign.settings
         demands = [ground.log2_demand(level) for level in (ground.candidates[0], ground.candidates[-1])]
         seed = keys.stable_hash(f"{campaign.study}/world {number}")
-        world = draw_world(np.random.default_rng(seed), *demands)
+        near = likely.get(campaign.family.name, ())
+        world = draw_world(np.random.default_rng(seed), *demands, near)
         _, spent = rehearse(settings.protocol, settings.effort, ground, world, seed)
         # A price is in forward passes of one example at every step, a step trains on a batch.
         flops = settings.recipe.batch_size * (1 + BACKWARD_FLOPS)
