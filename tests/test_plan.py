@@ -77,8 +77,8 @@ def test_a_family_that_others_have_run_is_expected_where_they_failed(tmp_path):
 
     told = likely_boundaries(campaign_of("copy", tmp_path), list(store.read().records.values()))
 
-    # The default learning rate loses 1.8 of the five bits.
-    assert 2.5 < np.quantile(told, 0.5) < 4.0
+    # Of five bits the default learning rate loses 1.8: the two easiest levels of 3 to 8 bits divide it.
+    assert 3.0 <= np.quantile(told, 0.05) < np.quantile(told, 0.95) < 5.5
 
 
 def test_what_comes_with_the_package_is_asked_where_the_store_is_silent(tmp_path):
