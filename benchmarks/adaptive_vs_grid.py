@@ -12,7 +12,7 @@ these worlds, and no search finds the best for certain: the truth is the capacit
 made, that of the recipes that were judged, and the shortfall against the best one is told beside it.
 
     --broken reuse      the verdict is the winner's own trial, not a fresh seed
-    --broken one-seed   one level is judged on one seed, and that seed is all that is asked for
+    --broken one-seed   all verdicts at a level have one seed, whose result passes for that of several
 
 are negative controls: the same table must then show a coverage that has collapsed.
 
@@ -32,10 +32,9 @@ from typing import Any
 
 import numpy as np
 
-from ullage import protocol as protocols
 from ullage.boundary import Interval, is_monotone
 from ullage.protocol import EFFORTS, Effort, Protocol
-from ullage.rehearsal import Cost, World, ground_of, rehearse
+from ullage.rehearsal import OF_THE_SEARCH, ONE, Cost, World, ground_of, rehearse
 from ullage.search import SearchPlan
 from ullage.verbs.export import export
 from ullage.verbs.measure import default_workers, measure
@@ -165,11 +164,8 @@ def rehearsals() -> dict[str, Rehearsal]:
 
 def broken(how: str) -> Rehearsal:
     """The adaptive protocol, spoiled."""
-    if how == "reuse":
-        return lambda world, seed: rehearse("adaptive", ADAPTIVE, GROUND, world, seed, reuses_seeds=True)
-    protocols.FINALS_AT_ONCE = protocols.ENOUGH_BEYOND = 1
-    hasty = dataclasses.replace(ADAPTIVE, fewest_finals=1, most_finals=1)
-    return lambda world, seed: rehearse("adaptive", hasty, GROUND, world, seed)
+    seeds = {"reuse": OF_THE_SEARCH, "one-seed": ONE}[how]
+    return lambda world, seed: rehearse("adaptive", ADAPTIVE, GROUND, world, seed, seeds=seeds)
 
 
 def table(name: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from ullage.boundary import Belief, Lattice, is_monotone
 from ullage.placement import gains, learning_chance
 from ullage.protocol import EFFORTS, Adaptive, Grid, search_plan
 from ullage.record import Phase
-from ullage.rehearsal import World, draw_result, draw_world, ground_of, rehearse
+from ullage.rehearsal import OF_THE_SEARCH, ONE, World, draw_result, draw_world, ground_of, rehearse
 from ullage.search import Result, SearchPlan
 
 LEVELS = [2**power for power in range(1, 9)]
@@ -244,8 +244,9 @@ def test_the_interval_covers_the_truth_nine_times_of_ten():
     assert covered(80) >= 0.76
 
 
-def test_a_verdict_on_the_seeds_of_the_search_is_far_too_sure():
-    assert covered(40, reuses_seeds=True) < 0.7
+@pytest.mark.parametrize("seeds", [OF_THE_SEARCH, ONE])
+def test_a_verdict_on_seeds_that_are_not_fresh_is_far_too_sure(seeds):
+    assert covered(40, seeds=seeds) < 0.7
 
 
 def test_a_hole_below_the_boundary_is_told():

@@ -29,6 +29,7 @@ LOSS_SCALE, LOSS_FREE = 0.5, 0.15
 # By how many log2 bits the boundaries of models and efforts differ that one would name in one breath.
 UNLIKE = 0.5
 BEYOND = 1.0  # log2 bits outside the range of levels: there a family is learned, or failed, throughout
+FRESH, OF_THE_SEARCH, ONE = "fresh", "of the search", "one"
 FASTEST, SLOWEST = 0.1, 0.9  # shares of the step limit that a run takes to learn: far below C, and near it
 
 
@@ -96,12 +97,12 @@ def rehearse(
     seed: int,
     plan: SearchPlan | None = None,
     *,
-    reuses_seeds: bool = False,
+    seeds: str = FRESH,
 ) -> tuple[Protocol, dict[str, Cost]]:
     """A whole campaign of one family in a world; the protocol at its end, and its cost by phase.
 
-    With `reuses_seeds` a verdict is the winner's own trial again, as it would be on the search's seed: what
-    is then wrong with its intervals is what fresh seeds are for.
+    With seeds `of the search` a verdict is the winner's own trial again; with `one` all verdicts at a level
+    have one seed, and so one result. What is then wrong with the intervals is what fresh seeds are for.
     """
     random = np.random.default_rng(seed)
     plan = plan or search_plan(name, effort)
@@ -113,15 +114,23 @@ def rehearse(
     while batch := protocol.batch():
         for wanted in batch:
             result = draw_result(world, ground, wanted, effort, plan, random)
-            if reuses_seeds and wanted.phase == Phase.FINAL:
-                trials = protocol.searches[wanted.level].results(wanted.point)
-                result = max(trials, key=lambda trial: trial.objective)
+            if wanted.phase == Phase.FINAL:
+                result = _of_seed(seeds, protocol, wanted, result)
             cost = spent[str(wanted.phase)]
             cost.runs += 1
             cost.steps += result.steps
             cost.price += result.steps * ground.step_cost[wanted.level]
             protocol.tell(wanted, result)
     return protocol, spent
+
+
+def _of_seed(seeds: str, protocol: Protocol, wanted: Wanted, result: Result) -> Result:
+    if seeds == OF_THE_SEARCH:
+        trials = protocol.searches[wanted.level].results(wanted.point)
+        return max(trials, key=lambda trial: trial.objective)
+    if seeds == ONE and protocol.judged(wanted.level):
+        return protocol.judged(wanted.level)[0]
+    return result
 
 
 def _recipe(loss: float) -> Point:
