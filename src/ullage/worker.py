@@ -21,6 +21,7 @@ executors are tested and how another payload is run.
 import argparse
 import ctypes
 import dataclasses
+import gc
 import importlib
 import json
 import os
@@ -29,6 +30,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from ullage import record as records
@@ -37,6 +39,8 @@ from ullage.job import Checkpoint, Job, Watch, failure
 from ullage.record import CurveRow, RunRecord, Status
 
 PERFORM = "ullage.job:perform"
+MOST_GROWTH_BYTES = 2**30  # since a worker's first job: about 25 programs
+STATM = Path("/proc/self/statm")
 PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 Perform = Callable[[Job, Watch], tuple[RunRecord, tuple[CurveRow, ...]]]
@@ -122,6 +126,32 @@ def die_with(driver: int) -> None:
         os._exit(1)
 
 
+def resident_bytes() -> int:
+    """The memory that this process holds; 0 where the system does not say."""
+    try:
+        pages = int(STATM.read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def forget_programs(slim_bytes: int) -> int:
+    """Forget all compiled programs once they have made this process grow; its size when it was last slim.
+
+    A program takes some 40 MB and a search needs hundreds of them, most of them once.
+    """
+    if slim_bytes and resident_bytes() <= slim_bytes + MOST_GROWTH_BYTES:
+        return slim_bytes
+    jax = sys.modules.get("jax")
+    if slim_bytes and jax is not None:
+        jax.clear_caches()
+        gc.collect()
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc: what was freed goes back
+        if trim is not None:
+            trim(0)
+    return resident_bytes()
+
+
 def serve(channel: Channel, perform: Perform) -> None:
     """Perform jobs for as long as the driver gives some."""
 
@@ -129,8 +159,10 @@ def serve(channel: Channel, perform: Perform) -> None:
         return channel.ask({"checkpoint": dataclasses.asdict(checkpoint)})["go_on"]
 
     answer = channel.ask({"ready": True})
+    slim_bytes = 0
     while True:
         record, curve = attempt(perform, Job(**answer["job"]), watch)
+        slim_bytes = forget_programs(slim_bytes)
         answer = channel.ask({"record": records.to_json(record), "curve": curve})
 
 
