@@ -17,19 +17,35 @@ through the bandwidth, what is stored sits in the weights.
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-
-from ullage.architecture import Architecture
-from ullage.task import Interface, Notion
+from typing import Any, Protocol
 
 STORAGE_BITS_PER_PARAMETER = 3.6  # Morris et al. 2025, the rounded mean over their models
 
 # Which budgets a notion of demand is held against; a demand in bits means nothing against another.
-COMPARED: Mapping[Notion, tuple[str, ...]] = {
-    Notion.ANSWER: ("bandwidth",),
-    Notion.INPUT: ("bandwidth",),
-    Notion.CONTEXT: ("bandwidth",),
-    Notion.STORAGE: ("storage", "weights"),
+COMPARED: Mapping[str, tuple[str, ...]] = {
+    "answer": ("bandwidth",),
+    "input": ("bandwidth",),
+    "context": ("bandwidth",),
+    "storage": ("storage", "weights"),
 }
+
+
+class Offering(Protocol):
+    """What of an architecture is counted here: the statistics use this file and know no architecture."""
+
+    @property
+    def bandwidth_bits(self) -> float:
+        """heads · d_head · precision."""
+        ...
+
+    @property
+    def precision_bits(self) -> int:
+        """The bits of one number."""
+        ...
+
+    def parameters(self, interface: Any) -> int:
+        """How many numbers are trained on a task's interface."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +69,9 @@ class Budgets:
         offered = self.named()
         shares: dict[str, float] = {}
         for notion, bits in demands.items():
-            for budget in COMPARED[Notion(notion)]:
+            if notion not in COMPARED:
+                raise ValueError(f"{notion} is no notion of demand; choose one of {', '.join(COMPARED)}")
+            for budget in COMPARED[notion]:
                 shares[budget] = max(shares.get(budget, 0.0), bits / offered[budget])
         return shares
 
@@ -63,7 +81,7 @@ class Budgets:
         return max(shares, key=lambda name: shares[name]) if shares else None
 
 
-def budgets_of(architecture: Architecture, interface: Interface) -> Budgets:
+def budgets_of(architecture: Offering, interface: Any) -> Budgets:
     """The budgets of a model on a task's interface (embedding and read-out count as parameters)."""
     parameters = architecture.parameters(interface)
     return Budgets(
