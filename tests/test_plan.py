@@ -10,7 +10,7 @@ from small_tasks import TINY
 from ullage import present
 from ullage.cli import _rendered
 from ullage.errors import BadInput
-from ullage.rehearsal import draw_world
+from ullage.rehearsal import Known, draw_world
 from ullage.request import default_workers, find_campaigns, find_effort, find_families, find_settings
 from ullage.store import open_store
 from ullage.study import Study, Watcher
@@ -19,7 +19,7 @@ from ullage.verbs import plan as plans
 from ullage.verbs.plan import (
     WORLDS,
     find_speed,
-    likely_boundaries,
+    known_of,
     matrix_flops_per_second,
     plan,
     rehearsed_in,
@@ -75,31 +75,35 @@ def test_a_family_that_others_have_run_is_expected_where_they_failed(tmp_path):
         study = Study(find_campaigns(find_families(["copy"]), settings, store), store)
         study.run(Scripted(Script(log2_capacity=5.0, log2_noise=0.1)), Watcher())
 
-    told = likely_boundaries(campaign_of("copy", tmp_path), list(store.read().records.values()))
+    told = known_of(campaign_of("copy", tmp_path), list(store.read().records.values())).log2_capacities
 
     # Of five bits the default learning rate loses 1.8: the two easiest levels of 3 to 8 bits divide it.
     assert 3.0 <= np.quantile(told, 0.05) < np.quantile(told, 0.95) < 5.5
 
 
 def test_what_comes_with_the_package_is_asked_where_the_store_is_silent(tmp_path):
-    assert likely_boundaries(campaign_of("memorise", tmp_path), []).size > 0
+    assert known_of(campaign_of("memorise", tmp_path), []).log2_capacities
 
 
 def test_of_a_family_that_nobody_has_run_nothing_is_expected(tmp_path):
-    told = likely_boundaries(campaign_of("memorise:length=3,symbols=30", tmp_path), [])
-
-    assert told.size == 0
+    assert known_of(campaign_of("memorise:length=3,symbols=30", tmp_path), []) == Known()
 
 
 def test_worlds_lie_near_what_is_likely_and_anywhere_else():
     random = np.random.default_rng(0)
 
-    near = [draw_world(random, 0.0, 10.0, [4.0, 4.2]).log2_capacity for _ in range(200)]
+    near = [draw_world(random, 0.0, 10.0, Known((4.0, 4.2))).log2_capacity for _ in range(200)]
     anywhere = [draw_world(random, 0.0, 10.0).log2_capacity for _ in range(200)]
 
     # Standard deviations of 0.5 and 2.9; each sample's is off by more than a fifth once in a million times.
     assert 0.35 < np.std(near) < 0.65
     assert np.std(anywhere) > 2.3
+
+
+def test_a_run_that_learns_takes_as_long_as_runs_did_at_the_nearest_demand():
+    paced = draw_world(np.random.default_rng(0), 0.0, 10.0, Known((5.0,), ((2.0, 0.1), (6.0, 0.4))))
+
+    assert [paced.share_to_learn(place) for place in (1.0, 3.9, 4.1, 9.0)] == [0.1, 0.1, 0.4, 0.4]
 
 
 # ── the range ─────────────────────────────────────────────────────────────────────────────────────
@@ -121,7 +125,7 @@ def test_the_runs_of_a_searching_grid_are_told_exactly(tmp_path):
 def test_steps_are_between_none_and_all_of_those_runs(tmp_path):
     found = planned(tmp_path / "store", **GRID)
 
-    assert 0.1 * 12 * STEPS <= found["train_steps"]["low"] < found["train_steps"]["high"] <= 12 * STEPS
+    assert 0.1 * 12 * STEPS <= found["train_steps"]["low"] <= found["train_steps"]["high"] <= 12 * STEPS
 
 
 def test_flops_are_three_forward_passes_of_a_batch_at_every_step(tmp_path):
@@ -133,12 +137,12 @@ def test_flops_are_three_forward_passes_of_a_batch_at_every_step(tmp_path):
     assert found["train_flops"]["high"] == pytest.approx(found["train_steps"]["high"] * a_step, rel=0.02)
 
 
-def test_nine_of_ten_rehearsals_cost_what_was_planned(tmp_path):
-    """Thirty rehearsals that the plan did not see: 12 in its range; fails once in 1700 if right. Seeded."""
+def test_four_of_five_rehearsals_cost_what_was_planned(tmp_path):
+    """Thirty rehearsals that the plan did not see: 12 in its range; 24 ± 2.2 if right. Seeded."""
     found = planned(tmp_path, **ADAPTIVE)["train_steps"]
     campaigns = [course.campaign for course in study_of(tmp_path, **ADAPTIVE).courses]
-    likely = {"parity": likely_boundaries(campaigns[0], [])}
-    others = [rehearsed_in(campaigns, WORLDS + number, likely).train_steps for number in range(30)]
+    known = {"parity": known_of(campaigns[0], [])}
+    others = [rehearsed_in(campaigns, WORLDS + number, known).train_steps for number in range(30)]
 
     assert sum(found["low"] <= steps <= found["high"] for steps in others) >= 12
 

@@ -214,7 +214,7 @@ def planned(document: Document) -> RenderableType:
         table.add_row(name, number(found["low"]), number(found["high"]))
     table.add_row("time here", *(duration(document["seconds_here"][end]) for end in ("low", "high")))
     lines = [
-        "Nine of ten rehearsals, with the boundary anywhere in the range of levels, lie between.",
+        "Four of five rehearsals lie between, with boundaries near those of runs that are known.",
         _speed(document["speed"]),
         f"{kept} of this study stored in {document['store']}; nothing was trained.",
     ]

@@ -42,6 +42,15 @@ class World:
     lapse: float
     concentration: float
     hole: tuple[float, float] = (0.0, 0.0)
+    paces: tuple[
+        tuple[float, float], ...
+    ] = ()  # log2 demand, and the share of its steps that a run took there
+
+    def share_to_learn(self, log2_demand: float) -> float:
+        """Which share of its steps a run takes that learns."""
+        if self.paces:
+            return min(self.paces, key=lambda pace: abs(pace[0] - log2_demand))[1]
+        return FASTEST + (SLOWEST - FASTEST) * 2.0 ** min(log2_demand - self.log2_capacity, 0.0)
 
     def expected_skill(self, log2_demand: float, loss: float = 0.0) -> float:
         """The mean skill of runs at a demand, with a recipe that loses so many log2 bits of boundary."""
@@ -54,20 +63,28 @@ class World:
         return min(max((1 - self.lapse) * falling, LEAST_SKILL), 1 - LEAST_SKILL)
 
 
-def draw_world(
-    random: np.random.Generator, lowest: float, highest: float, likely: Sequence[float] = ()
-) -> World:
-    """A world as likely as any: its boundary anywhere in the range, shallow or steep.
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """What runs of a family have shown, whatever the model: boundaries in log2 bits, paces as in `World`."""
 
-    Where boundaries of the family are known, in log2 bits, of whatever model, it lies near one of them.
-    """
+    log2_capacities: tuple[float, ...] = ()
+    paces: tuple[tuple[float, float], ...] = ()
+
+
+NOTHING = Known()
+
+
+def draw_world(random: np.random.Generator, lowest: float, highest: float, known: Known = NOTHING) -> World:
+    """A world as likely as any: its boundary anywhere in the range or near a known one, shallow or steep."""
     anywhere = random.uniform(lowest, highest)
-    near = random.choice(likely) + random.normal(0.0, UNLIKE) if len(likely) else anywhere
+    if known.log2_capacities:
+        anywhere = random.choice(known.log2_capacities) + random.normal(0.0, UNLIKE)
     return World(
-        log2_capacity=float(np.clip(near, lowest - BEYOND, highest + BEYOND)),
+        log2_capacity=float(np.clip(anywhere, lowest - BEYOND, highest + BEYOND)),
         slope=2 ** random.uniform(0.5, 5.0),
         lapse=float(random.choice([0.0, 0.0, 0.1])),
         concentration=10 ** random.uniform(-0.5, 1.3),
+        paces=known.paces,
     )
 
 
@@ -156,8 +173,7 @@ def draw_result(
     expected = world.expected_skill(place, loss)
     skill = float(random.beta(expected * world.concentration, (1 - expected) * world.concentration))
     solved = skill >= LEARNED
-    closeness = 2.0 ** min(place + loss - world.log2_capacity, 0.0)
-    share = FASTEST + (SLOWEST - FASTEST) * closeness if solved else 1.0
+    share = world.share_to_learn(place + loss) if solved else 1.0
     stopped = not solved and wanted.phase == Phase.SEARCH and plan.uses_rungs and wanted.number > 1
     for rung in reversed(RUNGS):  # a trial that does not learn is below the middle as often as not
         share = rung if stopped and random.random() < 0.5 else share

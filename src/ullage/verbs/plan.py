@@ -1,6 +1,6 @@
 """What a measurement will cost, told as a range before anything is trained.
 
-Every campaign is rehearsed in worlds, and nine of ten rehearsals cost what is said here. Their boundary
+Every campaign is rehearsed in worlds, and four of five rehearsals cost what is said here. Their boundary
 lies near those that runs of the family showed before, of whatever model: stored ones, or else those that
 come with the package; of a family that nobody has run it may lie anywhere in the range of demands. What
 this very study has stored already is taken off. Time is told as if no worker ever waited.
@@ -12,6 +12,7 @@ this very study has stored already is taken off. Time is told as if no worker ev
 """
 
 import math
+import statistics
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,8 +25,8 @@ from ullage import keys
 from ullage.campaign import Campaign
 from ullage.job import BACKWARD_FLOPS
 from ullage.observations import observe
-from ullage.record import Phase, RunRecord
-from ullage.rehearsal import draw_world, rehearse
+from ullage.record import LEARNED, Phase, RunRecord
+from ullage.rehearsal import Known, draw_world, rehearse
 from ullage.request import (
     DEFAULT_COLLECTION,
     check_workers,
@@ -41,7 +42,8 @@ from ullage.study import Study
 from ullage.summary import boundary_of
 
 WORLDS = 20
-ENDS = (0.05, 0.95)
+ENDS = (0.1, 0.9)
+DRAWS_APART = 40  # of a boundary's draws: a hundred say where it lies
 # Of the rate of large matrix products: nano trained at 0.17 of it (parity, copy and memorise, batch 256, one
 # XLA thread, 2 cores); what is compiled once a program takes the rest.
 TRAINING_SHARE = 0.15
@@ -85,45 +87,57 @@ def plan(
     model_id = settings.recipe.architecture.model_id
     records = list(opened.read().records.values())
     speed = find_speed(model_id, records, workers or default_workers())
-    likely = {campaign.family.name: likely_boundaries(campaign, records) for campaign in campaigns}
+    known = {campaign.family.name: known_of(campaign, records) for campaign in campaigns}
     return {
         "model_id": model_id,
         "effort": chosen.name,
         "protocol": protocol,
         "families": [campaign.family.name for campaign in campaigns],
-        **what_is_left(campaigns, study, speed["flops_per_second"], likely),
+        **what_is_left(campaigns, study, speed["flops_per_second"], known),
         "already_stored": len(study.records),
         "speed": speed,
         "store": str(store),
     }
 
 
-def likely_boundaries(campaign: Campaign, records: Sequence[RunRecord]) -> np.ndarray:
-    """Draws of log2 C that runs of the family tell, whatever the model; none if nobody has run it."""
+def known_of(campaign: Campaign, records: Sequence[RunRecord]) -> Known:
+    """What other runs of the family have shown: stored ones, or else those that come with the package."""
     name = campaign.family.name
-    for known in (records, shipped_records()):
-        by_model: dict[str, list[RunRecord]] = {}
-        for record in known:
-            if record.task == name and record.study != campaign.study:
-                by_model.setdefault(f"{record.model_id}/{record.technique}/{record.step_limit}", []).append(
-                    record
-                )
-        fitted = [boundary_of(observe(same).runs, "nominal") for same in by_model.values()]
-        draws = [np.clip(one.draws, *one.tried) for one in fitted if one is not None]
-        if draws:
-            return np.concatenate(draws)
-    return np.empty(0)
+    for source in (records, shipped_records()):
+        others = [record for record in source if record.task == name and record.study != campaign.study]
+        if others:
+            return Known(boundaries_in(others), paces_in(others))
+    return Known()
+
+
+def boundaries_in(records: Sequence[RunRecord]) -> tuple[float, ...]:
+    """Draws of log2 C of every model and step limit in turn."""
+    by_model: dict[tuple[str, str, int], list[RunRecord]] = {}
+    for record in records:
+        by_model.setdefault((record.model_id, record.technique, record.step_limit), []).append(record)
+    fitted = [boundary_of(observe(same).runs, "nominal") for same in by_model.values()]
+    return tuple(float(draw) for one in fitted if one is not None for draw in one.draws[::DRAWS_APART])
+
+
+def paces_in(records: Sequence[RunRecord]) -> tuple[tuple[float, float], ...]:
+    """By log2 demand, which share of its steps the middle one of the runs took that learned there."""
+    shares: dict[float, list[float]] = {}
+    for record in records:
+        if record.is_evidence and (record.skill or 0.0) >= LEARNED and record.demand_bits:
+            place = math.log2(record.demand_bits)
+            shares.setdefault(place, []).append(record.train_steps / record.step_limit)
+    return tuple((place, statistics.median(found)) for place, found in sorted(shares.items()))
 
 
 def what_is_left(
     campaigns: Sequence[Campaign],
     study: Study,
     flops_per_second: float,
-    likely: Mapping[str, np.ndarray] = MappingProxyType({}),
+    known: Mapping[str, Known] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The ranges of what a study has still to spend, all of them zero when it is complete."""
     numbers = () if study.complete else range(WORLDS)
-    rehearsed = [rehearsed_in(campaigns, number, likely) for number in numbers]
+    rehearsed = [rehearsed_in(campaigns, number, known) for number in numbers]
     stored, queued = stored_by(study), queued_by(study)
     ranges = {
         name: _range([getattr(one, name) for one in rehearsed], getattr(stored, name), getattr(queued, name))
@@ -139,7 +153,7 @@ def what_is_left(
 
 
 def rehearsed_in(
-    campaigns: Sequence[Campaign], number: int, likely: Mapping[str, np.ndarray] = MappingProxyType({})
+    campaigns: Sequence[Campaign], number: int, known: Mapping[str, Known] = MappingProxyType({})
 ) -> Spent:
     """What all campaigns of a study cost in one draw of their worlds."""
     costs = []
@@ -147,8 +161,8 @@ def rehearsed_in(
         ground, settings = campaign.ground, campaign.settings
         demands = [ground.log2_demand(level) for level in (ground.candidates[0], ground.candidates[-1])]
         seed = keys.stable_hash(f"{campaign.study}/world {number}")
-        near = likely.get(campaign.family.name, ())
-        world = draw_world(np.random.default_rng(seed), *demands, near)
+        seen = known.get(campaign.family.name, Known())
+        world = draw_world(np.random.default_rng(seed), *demands, seen)
         _, spent = rehearse(settings.protocol, settings.effort, ground, world, seed)
         # A price is in forward passes of one example at every step, a step trains on a batch.
         flops = settings.recipe.batch_size * (1 + BACKWARD_FLOPS)
