@@ -18,11 +18,11 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # Top first: a file imports only from above its own place. A folder of members has one place.
 ORDER = (  # noqa: SIM905 - forty lines of one word each would tell no more
     "errors knobs keys bits record budget registry readout task split tasks architecture architectures "
-    "recipe technique techniques evaluate train job store stores table executor worker executors "
+    "recipe technique techniques evaluate train job store stores shipped table executor worker executors "
     "observations boundary imported conditions tabled scatter metamodel sampler posterior capacity kept "
-    "readoff worlds placement summary search protocol rehearsal space campaign study present present_fit "
-    "progress plot report testing testing_stores "
-    "testing_architectures testing_executors request verbs cli __main__"
+    "readoff worlds prediction calibration placement summary search protocol rehearsal space campaign study "
+    "present present_fit present_predict progress plot report testing testing_stores "
+    "testing_architectures testing_executors request pilot verbs cli __main__"
 ).split()
 FRONT = ("cli", "__main__")
 MEMBER_FOLDERS = ("tasks", "architectures", "techniques", "stores", "executors")
@@ -39,6 +39,8 @@ STATISTICS = (
     "kept",
     "readoff",
     "worlds",
+    "prediction",
+    "calibration",
     "summary",
 )
 TRAINING = {"task", "split", "architecture", "recipe", "technique", "evaluate", "train", "job"}
