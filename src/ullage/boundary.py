@@ -69,10 +69,11 @@ class Boundary:
 
     def interval(self) -> Interval:
         """C in bits."""
-        return _interval(self.draws, *self.tried)
+        return interval_within(self.draws, *self.tried)
 
 
-def _interval(draws: np.ndarray, lowest: float, highest: float) -> Interval:
+def interval_within(draws: np.ndarray, lowest: float, highest: float) -> Interval:
+    """Draws of log2 bits as an interval in bits; an end beyond the log2 demands that were tried is None."""
     low, median, high = np.quantile(draws, [CREDIBLE[0], 0.5, CREDIBLE[1]])
     below, above = low < lowest, high > highest
     # An end beyond what was tried would be the prior's; the other end must hold without it, too.

@@ -26,8 +26,9 @@ from ullage.posterior import Diagnostics, Posterior
 from ullage.sampler import sample
 from ullage.tabled import Table, tabled
 
-RIVAL_NAMES = ("hierarchical", "independent", "pooled", "response")
-SCATTER_NAMES = ("beta_binomial", "own_floor", "mixture")
+# The last of each is a negative control, for `benchmarks/recovery.py`.
+RIVAL_NAMES = ("hierarchical", "independent", "pooled", "response", "one_slope")
+SCATTER_NAMES = ("beta_binomial", "own_floor", "mixture", "no_lapse")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,13 +62,21 @@ def fit(
     settings: Settings = DEFAULT_SETTINGS,
 ) -> Posterior:
     """Fit runs of one effort under one notion of demand; what is left out is counted in `excluded`."""
+    conditions, chosen, excluded = prepared(observations, notion, effort)
+    return fit_conditions(conditions, chosen, settings, excluded)
+
+
+def prepared(
+    observations: Observations, notion: str, effort: Effort | None = None
+) -> tuple[Conditions, Effort, Mapping[str, int]]:
+    """The table of one effort under one notion, the effort, and what was left out for which reason."""
     kept, chosen = at_one_effort(under(observations, notion), effort)
     if not kept.runs:
         reasons = (
             "; ".join(f"{count} {reason}" for reason, count in kept.excluded.items()) or "there are none"
         )
         raise BadInput(f"no run is left to fit ({reasons}); `ullage measure` makes runs")
-    return fit_conditions(conditions_of(kept.runs, notion), chosen, settings, kept.excluded)
+    return conditions_of(kept.runs, notion), chosen, kept.excluded
 
 
 def fit_conditions(

@@ -195,6 +195,63 @@ def export(
     return DONE
 
 
+@app.command
+def fit(
+    *,
+    store: StorePath = DEFAULT_STORE,
+    runs: Path | None = None,
+    demand: str = "nominal",
+    steps: int | None = None,
+    trials: int | None = None,
+    train_examples: int | None = None,
+    scatter: str = "beta_binomial",
+    notions: bool = True,
+    keep: Path | None = None,
+    force: Switch = False,
+    json: Json = False,
+) -> int:
+    """Fit all models and families together: capacities, difficulties, growth.
+
+    Parameters
+    ----------
+    runs
+        A table made elsewhere (.csv, .parquet, .jsonl) in place of the store.
+    demand
+        Notion of bits: nominal (each family's own), answer, input, context or storage.
+    steps
+        Only runs with this step limit; without it, those of the largest complete effort.
+    trials
+        Only runs whose search had so many trials.
+    train_examples
+        Only runs with so many training examples.
+    scatter
+        How runs of one condition scatter: beta_binomial, own_floor or mixture.
+    notions
+        Score each notion of demand by how well it predicts held-out levels; takes a dozen fits.
+    keep
+        The folder that keeps the posterior; beside the store's runs unless given.
+    force
+        Fit anew although a posterior of these runs is kept.
+    """
+    from ullage import present_fit
+    from ullage.verbs.fit import fit as run
+
+    document = run(
+        store=store,
+        runs=runs,
+        demand=demand,
+        steps=steps,
+        trials=trials,
+        train_examples=train_examples,
+        scatter=scatter,
+        notions=notions,
+        keep=keep,
+        force=force,
+    )
+    _print(document, json, present_fit.fitted)
+    return DONE if document["diagnostics"]["trusted"] else PARTLY
+
+
 @app.command(name="list")
 def list_members(kind: Literal["tasks", "architectures", "techniques"], /, *, json: Json = False) -> int:
     """List what there is to choose from, with its knobs.

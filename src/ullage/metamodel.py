@@ -13,9 +13,13 @@ of the counts. With C the boundary of a model on a family and b a demand, both i
     tilt = slope · (log2 C − log2 b)       expected skill = low + (high − low) · σ(tilt)
 
 `hierarchical` is the model that `ullage.capacity` fits unless it is told otherwise. All demands enter as
-log2 bits less the middle of what was tried. Why each prior is what it is stands beside it.
+log2 bits less the middle of what was tried. Why each prior is what it is stands beside it. The spread
+between families or models is never quite nought, so its prior is log-normal: that keeps the sampler out
+of the neck of a funnel, where it would diverge.
 """
 
+import functools
+import math
 from collections.abc import Callable
 
 import jax.numpy as jnp
@@ -23,32 +27,48 @@ import numpyro
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
-from ullage.scatter import SCATTERS, Scatter, draw, told
+from ullage.scatter import Scatter, draw, told
 from ullage.tabled import Table
 
 Rival = Callable[[Table, Scatter], None]
+Slopes = Callable[[Table], Array]
 
 
-def hierarchical(table: Table, scatter: Scatter) -> None:
+def sample_slopes(table: Table) -> Float[Array, "families"]:
+    """How steeply each family's skill falls with log2 bits; families resemble each other."""
+    # 5 per log2 bit: from 0.9 to 0.1 within a factor of 1.8 in bits. Real ones lie between 1 and 30.
+    centre = draw("slope_centre", dist.Normal(1.6, 0.8))
+    scale = draw("slope_scale", dist.LogNormal(math.log(0.5), 0.5))
+    with numpyro.plate("families", len(table.active)):
+        return jnp.exp(draw("log_slope", dist.Normal(*table.where_active(centre, scale))))
+
+
+def shared_slope(table: Table) -> Float[Array, "families"]:
+    """One slope for all families: a control that is meant to be wrong."""
+    centre = draw("slope_centre", dist.Normal(1.6, 0.8))
+    return jnp.exp(told("log_slope", centre * jnp.ones_like(table.active)))
+
+
+def hierarchical(table: Table, scatter: Scatter, slopes: Slopes = sample_slopes) -> None:
     """log2 C = typical + growth · log2 budget + model + technique − difficulty + what is left."""
     families, models = len(table.active), len(table.log2_budget)
     # Levels are put where the boundary is expected: the typical one lies within 2^±6 of their middle.
     typical = draw("typical", dist.Normal(0.0, 3.0))
     # From "capacity ignores the budget" (0) to "in proportion" (1), each within one standard deviation.
     growth = draw("growth", dist.Normal(0.5, 0.5))
-    # Models of one budget (one layer against two, say) differ by a factor of two or less.
-    model_scale = draw("model_scale", dist.HalfNormal(0.5))
+    # Models of one budget (one layer against two, say) differ by a quarter of a log2 bit, or by one.
+    model_scale = draw("model_scale", dist.LogNormal(math.log(0.3), 0.6))
     with numpyro.plate("models", models):
         own = draw("model", dist.Normal(0.0, 1.0)) * model_scale * table.several
-    # Eight-fold between families is common and a thousand-fold happens; the sum is zero, or a family that
-    # is added would move the meaning of "typical".
-    difficulty_scale = draw("difficulty_scale", dist.HalfNormal(3.0))
+    # Factors of three between families are common and a hundred happens. Difficulties sum to zero: only
+    # their differences can be told from what is typical.
+    difficulty_scale = draw("difficulty_scale", dist.LogNormal(math.log(1.5), 0.7))
     used = table.where_active(0.0, difficulty_scale)[1]
     with numpyro.plate("families", families):
         free = draw("difficulty_free", dist.Normal(0.0, jnp.roll(used, -1).at[-1].set(1.0)))
     difficulty = told("difficulty", table.zero_sum @ free)
     # What is peculiar to one model on one family is smaller than what either of them does.
-    pair_scale = draw("pair_scale", dist.HalfNormal(0.3))
+    pair_scale = draw("pair_scale", dist.LogNormal(math.log(0.2), 0.6))
     with numpyro.plate("models", models, dim=-2), numpyro.plate("families", families, dim=-1):
         pair = draw("pair", dist.Normal(0.0, 1.0)) * pair_scale * table.several
     middle = (
@@ -58,7 +78,7 @@ def hierarchical(table: Table, scatter: Scatter) -> None:
         + pair[table.model, table.family]
         + sample_techniques(table)
     )
-    slope = sample_slopes(table)
+    slope = slopes(table)
     tally(table, scatter, slope[table.family] * (middle - centred(table)))
 
 
@@ -68,22 +88,13 @@ def sample_techniques(table: Table) -> Float[Array, "conditions"]:
     if not slots:
         return jnp.zeros_like(table.log2_demand)
     # A technique that is worth a name may double C or halve it, and it seldom does the same for all families.
-    family_scale = draw("technique_family_scale", dist.HalfNormal(0.5))
+    family_scale = draw("technique_family_scale", dist.LogNormal(math.log(0.3), 0.6))
     with numpyro.plate("techniques", slots, dim=-2):
         general = draw("technique", dist.Normal(jnp.zeros((slots, 1)), 1.0))
         with numpyro.plate("families", len(table.active), dim=-1):
             special = draw("technique_family", dist.Normal(0.0, 1.0)) * family_scale
     gain = jnp.concatenate([jnp.zeros((1, special.shape[1])), general + special])
     return gain[table.technique, table.family]
-
-
-def sample_slopes(table: Table) -> Float[Array, "families"]:
-    """How steeply each family's skill falls with log2 bits; families resemble each other."""
-    # 5 per log2 bit: from 0.9 to 0.1 within a factor of 1.8 in bits. Real ones lie between 1 and 30.
-    centre = draw("slope_centre", dist.Normal(1.6, 0.8))
-    scale = draw("slope_scale", dist.HalfNormal(0.5))
-    with numpyro.plate("families", len(table.active)):
-        return jnp.exp(draw("log_slope", dist.Normal(*table.where_active(centre, scale))))
 
 
 def independent(table: Table, scatter: Scatter) -> None:
@@ -107,7 +118,7 @@ def response(table: Table, scatter: Scatter) -> None:
     """Ability less difficulty: what is asked in bits is not looked at."""
     with numpyro.plate("models", len(table.log2_budget)):
         ability = draw("ability", dist.Normal(0.0, 1.0)) * table.several
-    item_scale = draw("item_scale", dist.HalfNormal(3.0))
+    item_scale = draw("item_scale", dist.LogNormal(math.log(2.0), 0.5))
     with numpyro.plate("families", len(table.active)):
         easiness = draw("easiness", dist.Normal(0.0, 3.0))
         slope = jnp.exp(draw("log_slope", dist.Normal(0.0, 0.5)))
@@ -128,11 +139,13 @@ def tally(table: Table, scatter: Scatter, tilt: Float[Array, "conditions"]) -> N
     numpyro.factor("runs", (table.counts * scatter(table, tilt)).sum())
 
 
+# What is added up at once is correlated: the sampler learns these correlations, and takes half the steps.
+ADDED = ("typical", "growth", "model", "difficulty_free")
+TOGETHER: dict[str, tuple[str, ...]] = {"hierarchical": ADDED, "one_slope": ADDED}
 RIVALS: dict[str, Rival] = {
     "hierarchical": hierarchical,
     "independent": independent,
     "pooled": pooled,
     "response": response,
+    "one_slope": functools.partial(hierarchical, slopes=shared_slope),
 }
-
-__all__ = ["RIVALS", "SCATTERS", "hierarchical", "independent", "pooled", "response"]

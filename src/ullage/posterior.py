@@ -21,11 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from ullage.boundary import LEAST_SKILL, in_steps, log_beta_binomial
+from ullage.boundary import LEAST_SKILL, STEPS, in_steps
 from ullage.conditions import Conditions
 from ullage.observations import Effort
 from ullage.record import LEARNED
 
+LOG_CHOOSE = np.array([math.log(math.comb(STEPS, step)) for step in range(STEPS + 1)])
 RHAT_LIMIT = 1.03  # split R-hat of two chains of 500 draws strays to 1.02 where all is well
 ESS_LIMIT = 100  # draws worth: the ends of a 90 % interval are then known to a fifth of a standard deviation
 DIVERGENT_SHARE = 0.01  # of the draws; more than a stray few tell of a place where the sampler cannot go
@@ -95,7 +96,17 @@ def _sigmoid(tilt: np.ndarray) -> np.ndarray:
 
 
 def _log_chances(expected: np.ndarray, concentration: np.ndarray) -> np.ndarray:
-    return log_beta_binomial(LEAST_SKILL + (1 - 2 * LEAST_SKILL) * expected, concentration).T
+    """The beta-binomial of `ullage.scatter`, in numpy: log of the probability of each twentieth."""
+    inside = (LEAST_SKILL + (1 - 2 * LEAST_SKILL) * expected)[:, None]
+    places = np.arange(STEPS)
+    a, b, whole = (
+        inside * concentration[:, None],
+        (1 - inside) * concentration[:, None],
+        concentration[:, None],
+    )
+    first = np.zeros((len(inside), 1))
+    rising = [np.hstack([first, np.cumsum(np.log(start + places), axis=1)]) for start in (a, b)]
+    return LOG_CHOOSE + rising[0] + rising[1][:, ::-1] - np.log(whole + places).sum(axis=1)[:, None]
 
 
 @dataclasses.dataclass(frozen=True)

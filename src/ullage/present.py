@@ -60,11 +60,12 @@ def interval(document: Document) -> str:
     return f"{number(median)} [{number(low)}, {number(high)}]"
 
 
-def _table(*columns: str, right: Sequence[str] = ()) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+def plain_table(*columns: str, right: Sequence[str] = ()) -> Table:
+    """A table without lines; the columns named in `right` are set to the right."""
+    empty = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    return table
+        empty.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return empty
 
 
 # ── measure ───────────────────────────────────────────────────────────────────────────────────────
@@ -92,7 +93,7 @@ def head(document: Document) -> str:
 def family_table(document: Document) -> Table:
     """One line a family: the largest level learned, the boundary, its bits, the runs behind it."""
     right = ("learned up to", "runs")
-    table = _table(
+    table = plain_table(
         "family", "learned up to", "boundary [90 %]", "its bits [90 %]", "notion", "runs", right=right
     )
     for name, family in document["tasks"].items():
@@ -209,7 +210,7 @@ def planned(document: Document) -> RenderableType:
     kept = counted(document["already_stored"], "run")
     if not any(document["runs"][phase]["high"] for phase in document["runs"]):
         return Text(f"{title}\nNothing is left to do: {kept} of this study stored in {document['store']}.")
-    table = _table("still to do", "from", "to", right=("from", "to"))
+    table = plain_table("still to do", "from", "to", right=("from", "to"))
     rows = {f"{phase} runs": found for phase, found in document["runs"].items()}
     rows |= {"steps": document["train_steps"], "FLOPs": document["train_flops"]}
     for name, found in rows.items():
@@ -246,7 +247,7 @@ def stored(document: Document) -> RenderableType:
         lines.append(f"{damaged}; the command that made them makes what they held again.")
     if not document["failures"]:
         return Text("\n".join(lines))
-    table = _table("failed run", "task", "level", "status", "reason")
+    table = plain_table("failed run", "task", "level", "status", "reason")
     for failure in document["failures"]:
         table.add_row(*(str(failure[key]) for key in ("run_id", "task", "level", "status", "reason")))
     lines.append("`ullage measure --retry failed` makes only these again.")

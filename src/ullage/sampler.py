@@ -84,6 +84,13 @@ def _process() -> "subprocess.Popen[bytes]":
     return process
 
 
+def restart() -> None:
+    """End the process, if there is one: the next fit starts another, with nothing compiled."""
+    if _process.cache_info().currsize:
+        _end(_process())
+        _process.cache_clear()
+
+
 def _end(process: "subprocess.Popen[bytes]") -> None:
     process.kill()
     for pipe in (process.stdin, process.stdout):
@@ -133,11 +140,14 @@ def _program(model: str, scatter: str, warmup: int, draws: int) -> Any:
     import jax
     from numpyro.infer import MCMC, NUTS, init_to_value
 
-    from ullage.metamodel import RIVALS, SCATTERS
+    from ullage.metamodel import RIVALS, TOGETHER
+    from ullage.scatter import SCATTERS
+
+    dense: Any = [TOGETHER[model]] if model in TOGETHER else False
 
     def chain(key: Any, table: Table) -> dict[str, Any]:
         start = init_to_value(values={"difficulty_free": table.start})
-        kernel = NUTS(RIVALS[model], target_accept_prob=0.9, init_strategy=start)
+        kernel = NUTS(RIVALS[model], target_accept_prob=0.9, dense_mass=dense, init_strategy=start)
         sampler = MCMC(kernel, num_warmup=warmup, num_samples=draws, progress_bar=False)
         sampler.run(key, table, SCATTERS[scatter], extra_fields=("diverging", "num_steps"))
         return {**sampler.get_samples(), **sampler.get_extra_fields()}

@@ -77,7 +77,7 @@ def sample_concentration(table: Table, name: str, centre: float = 0.0) -> Array:
     """How closely the runs of one condition agree, for each family, between the two bounds."""
     # Families of one laboratory resemble each other; how much they do is learned with them.
     middle = draw(f"{name}_centre", dist.Normal(centre, 1.0))
-    spread = draw(f"{name}_scale", dist.HalfNormal(1.0))
+    spread = draw(f"{name}_scale", dist.LogNormal(0.0, 0.5))
     with numpyro.plate("families", len(table.active)):
         place = draw(f"{name}_place", dist.Normal(*table.where_active(middle, spread)))
     ratio = LARGEST_CONCENTRATION / LEAST_CONCENTRATION
@@ -119,8 +119,17 @@ def mixture(table: Table, tilt: Float[Array, "conditions"]) -> Float[Array, "con
     )
 
 
+def no_lapse(table: Table, tilt: Float[Array, "conditions"]) -> Float[Array, "conditions outcomes"]:
+    """As `beta_binomial` with every lapse forced to nought: a control that is meant to be wrong."""
+    concentration = sample_concentration(table, "concentration")
+    told("low", jnp.zeros_like(concentration))
+    told("high", jnp.ones_like(concentration))
+    return log_beta_binomial(jax.nn.sigmoid(tilt), concentration[table.family])
+
+
 SCATTERS: dict[str, Scatter] = {
     "beta_binomial": beta_binomial,
     "own_floor": own_floor,
     "mixture": mixture,
+    "no_lapse": no_lapse,
 }
