@@ -5,10 +5,12 @@ import dataclasses
 import numpy as np
 
 from ullage.boundary import in_steps
+from ullage.budget import Budgets
 from ullage.capacity import DEFAULT_SETTINGS
 from ullage.conditions import conditions_of
 from ullage.observations import Effort, Model, Observation
 from ullage.posterior import Curve, Diagnostics, Posterior
+from ullage.prediction import Offer, Question
 
 DRAWS = 400
 SLOPE, CONCENTRATION = 4.0, 5.0
@@ -17,7 +19,28 @@ NANO = Model("nano", "transformer", 2, 4, 8, 32, 32)
 SMALL = Model("small", "transformer", 2, 4, 16, 64, 32)
 PAPER = Model("paper", "transformer", 2, 8, 32, 256, 32)
 CAPACITIES = {"copy": 5.0, "modulo": 4.0, "parity": 3.0}  # log2 bits, of nano; small has one more
+PREDICTION_KEYS = [
+    "probability",
+    "skill",
+    "demand_bits",
+    "demand_notion",
+    "model",
+    "binding_budget",
+    "extrapolating",
+    "source",
+    "evidence",
+]
 STEPS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)  # where levels lie around the boundary, log2 bits
+
+
+def offer(model=NANO, parameters=1000):
+    bandwidth = model.bandwidth_bits or 1.0
+    return Offer(model, parameters, Budgets(bandwidth, 32.0 * parameters, 3.6 * parameters))
+
+
+def question(family="parity", log2_demand=3.0, level=3):
+    bits = 2.0**log2_demand
+    return Question(family, level, "input", bits, {"input": bits})
 
 
 def curve_at(log2_capacity, slope=SLOPE, concentration=CONCENTRATION):
@@ -69,7 +92,7 @@ def posterior_of(
     random = np.random.default_rng(1)
     families, models = len(conditions.families), len(conditions.models)
     middle = conditions.middles().mean()
-    truth = middle - np.array([CAPACITIES[name] for name in conditions.families])
+    difficulty = middle - conditions.middles()  # as if all levels lay around their family's boundary
     full = np.ones((draws, families))
     scale = np.ones(draws)
     return Posterior(
@@ -82,7 +105,7 @@ def posterior_of(
             "growth": random.normal(growth, 0.1, draws),
             "model": np.zeros((draws, models)),
             "pair": np.zeros((draws, models, families)),
-            "difficulty": truth + 0.0 * full,
+            "difficulty": difficulty + 0.0 * full,
             "model_scale": 0.2 * scale,
             "pair_scale": 0.1 * scale,
             "difficulty_scale": family_spread * scale,

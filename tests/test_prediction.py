@@ -4,33 +4,20 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hand_made import CAPACITIES, NANO, PAPER, SMALL, posterior_of, simulated
+from hand_made import (
+    CAPACITIES,
+    NANO,
+    PAPER,
+    PREDICTION_KEYS,
+    SMALL,
+    offer,
+    posterior_of,
+    question,
+    simulated,
+)
 
-from ullage.budget import Budgets
 from ullage.observations import Model
-from ullage.prediction import Offer, Question, nearest_levels, place_of_model, predict
-
-KEYS = [
-    "probability",
-    "skill",
-    "demand_bits",
-    "demand_notion",
-    "model",
-    "binding_budget",
-    "extrapolating",
-    "source",
-    "evidence",
-]
-
-
-def offer(model=NANO, parameters=1000):
-    bandwidth = model.bandwidth_bits or 1.0
-    return Offer(model, parameters, Budgets(bandwidth, 32.0 * parameters, 3.6 * parameters))
-
-
-def question(family="parity", log2_demand=3.0, level=3):
-    bits = 2.0**log2_demand
-    return Question(family, level, "input", bits, {"input": bits})
+from ullage.prediction import Question, nearest_levels, place_of_model, predict
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +196,7 @@ def test_the_document_has_the_promised_keys_and_no_other(posterior):
         "technique",
     ]
 
-    assert list(document) == KEYS
+    assert list(document) == PREDICTION_KEYS
     assert list(document["model"]) == model
     assert list(document["probability"]) == ["median", "low", "high"]
     assert list(document["evidence"][0]) == ["task", "level", "demand_bits", "learned", "runs", "skill"]

@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ullage.boundary import CREDIBLE, Interval
+from ullage.boundary import Interval
 from ullage.budget import STORAGE_BITS_PER_PARAMETER, Budgets
 from ullage.conditions import STORED, Conditions
-from ullage.observations import NO_TECHNIQUE, Model
+from ullage.errors import BadInput, listed
+from ullage.observations import NO_TECHNIQUE, NOTIONS, Model, Observations, without
 from ullage.posterior import Curve, Posterior
+from ullage.readoff import quantiles
 from ullage.record import LEARNED
 
 NEAREST = 4  # levels of evidence: two on either side of a demand, where there are so many
@@ -104,6 +106,48 @@ class Prediction:
         }
 
 
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """A prediction, and how it came about: which models were asked, what was trained for it."""
+
+    prediction: Prediction
+    least_probability: float | None = None  # that the smallest of several models was to have
+    models: int = 1  # how many were asked, small ones first
+    pilots: int = 0  # runs trained for this question
+    failed: int = 0  # of these, no evidence
+
+    @property
+    def reached(self) -> bool:
+        """Whether a model has the probability that was wanted, even at the lower end of its interval."""
+        low = self.prediction.probability.low or 0.0
+        return self.least_probability is None or low >= self.least_probability
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `predict`."""
+        return self.prediction.to_json()
+
+
+def smallest(predictions: Iterable[Prediction], least_probability: float) -> Answer:
+    """The first of some models, small ones first, that learns with this probability; else the best of them.
+
+    The lower end of the interval must reach it: a model that is too small costs a project, one that is a
+    size too large costs some memory. So "with probability 0.9" is wrong one time in twenty, not every other.
+    """
+    best, count = None, 0
+    for prediction in predictions:
+        answer = Answer(prediction, least_probability, count := count + 1)
+        if answer.reached:
+            return answer
+        best = answer if best is None or _surer(answer, best) else best
+    assert best is not None
+    return dataclasses.replace(best, models=count)
+
+
+def _surer(one: Answer, other: Answer) -> bool:
+    lows = [answer.prediction.probability.low or 0.0 for answer in (one, other)]
+    return lows[0] > lows[1]
+
+
 def predict(posterior: Posterior, question: Question, offer: Offer, source: str = "store") -> Prediction:
     """What the runs behind a posterior say of a question; `source` tells where they came from."""
     conditions = posterior.conditions
@@ -112,8 +156,8 @@ def predict(posterior: Posterior, question: Question, offer: Offer, source: str 
     return Prediction(
         question,
         offer,
-        credible(curve.learns(question.log2_demand)),
-        credible(curve.expected_skill(question.log2_demand)),
+        quantiles(curve.learns(question.log2_demand)),
+        quantiles(curve.expected_skill(question.log2_demand)),
         tuple(strays(conditions, question, offer)),
         tuple(nearest_levels(conditions, family, model, question.log2_demand)),
         source,
@@ -131,14 +175,26 @@ def curve_of(posterior: Posterior, question: Question, offer: Offer) -> Curve:
     )
 
 
-def credible(draws: np.ndarray) -> Interval:
-    """The median of some draws, and the interval that holds nine of ten.
+def raised(observations: Observations, notion: str) -> Observations:
+    """The runs of families whose levels raise a demand; a flat one says nothing of a boundary under it.
 
-    >>> credible(np.arange(101.0)).to_json()
-    {'median': 50.0, 'low': 5.0, 'high': 95.0}
+    Each family raises its nominal demand. The others are counted: parity asks for one bit of answer at
+    every level, and failing at level 14 does not make that bit harder.
     """
-    low, median, high = (float(end) for end in np.quantile(draws, [CREDIBLE[0], 0.5, CREDIBLE[1]]))
-    return Interval(median, low, high)
+    if notion not in NOTIONS:
+        return observations
+    demands: dict[str, set[float]] = {}
+    for run in observations.runs:
+        demands.setdefault(run.task, set()).add(run.demand_bits(notion) or 0.0)
+    kept = tuple(
+        run for run in observations.runs if run.nominal == notion or len(demands[run.task] - {0.0}) > 1
+    )
+    if observations.runs and not kept:
+        raise BadInput(
+            f"there is no evidence of the notion {notion}: no family of these runs raises it; "
+            f"choose among nominal, {listed({run.nominal for run in observations.runs})}"
+        )
+    return without(observations, kept, f"levels that do not raise the notion {notion}")
 
 
 # ── what is known already ─────────────────────────────────────────────────────────────────────────
@@ -195,7 +251,7 @@ def strays(conditions: Conditions, question: Question, offer: Offer) -> Iterable
     """A clause for everything in which a question lies outside of what was tried."""
     family = place_of_family(conditions, question.task)
     if family is None:
-        yield f"{question.task or 'this demand'} is of a family that no run was made of"
+        yield f"no run was made of the family {question.task}" if question.task else "no family was named"
     tried = conditions.demand_bits[_of(conditions, family=family)]
     if not tried.min() * (1 - STRAYED) <= question.demand_bits <= tried.max() * (1 + STRAYED):
         ends = f"{tried.min():.4g} to {tried.max():.4g}"
