@@ -20,9 +20,9 @@ ORDER = (  # noqa: SIM905 - forty lines of one word each would tell no more
     "errors knobs keys bits record budget registry readout task split tasks architecture architectures "
     "recipe technique techniques evaluate train job store stores shipped table executor worker executors "
     "observations boundary imported conditions tabled scatter metamodel sampler posterior capacity kept "
-    "heldout readoff worlds placement summary search protocol rehearsal space campaign study present "
-    "present_fit progress plot report testing testing_stores "
-    "testing_architectures testing_executors request verbs cli __main__"
+    "heldout readoff worlds prediction calibration placement summary search protocol rehearsal space "
+    "campaign study present present_fit present_predict progress plot report testing testing_stores "
+    "testing_architectures testing_executors request pilot inquiry verbs flags cli __main__"
 ).split()
 FRONT = ("cli", "__main__")
 MEMBER_FOLDERS = ("tasks", "architectures", "techniques", "stores", "executors")
@@ -40,6 +40,8 @@ STATISTICS = (
     "heldout",
     "readoff",
     "worlds",
+    "prediction",
+    "calibration",
     "summary",
 )
 TRAINING = {"task", "split", "architecture", "recipe", "technique", "evaluate", "train", "job"}

@@ -4,20 +4,20 @@ Documents go to stdout (`--json`) or are shown as tables; progress goes to stder
 what was asked; 1: did part of it; 2: a bad request, told in one sentence.
 """
 
-import dataclasses
 import json
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError
 from rich.console import Console, RenderableType
 
 from ullage import __version__
 from ullage.errors import BadInput
+from ullage.flags import DEFAULT_STORE, DEFAULTS, NO_KNOBS, Json, ModelFlags, StorePath, StudyFlags, Switch
 
 DONE, PARTLY, BAD_REQUEST, INTERRUPTED = 0, 1, 2, 130
 
@@ -28,84 +28,7 @@ app = App(
     help_format="plaintext",
 )
 
-Json = Annotated[
-    bool,
-    Parameter(name="--json", negative="", show_default=False, help="Print one JSON document on stdout."),
-]
-Switch = Annotated[bool, Parameter(negative="")]
-StorePath = Annotated[Path, Parameter(name="--store", help="The folder that holds the runs.")]
-DEFAULT_STORE = Path("ullage-store")
 WIDEST = 100  # columns; sentences that run across a whole screen are hard to read
-
-
-@Parameter(name="*")
-@dataclasses.dataclass(frozen=True)
-class ModelFlags:
-    """Knobs of the model; what is not given is the preset's."""
-
-    layers: int | None = None
-    "Blocks of attention and feed-forward."
-    heads: int | None = None
-    "Attention heads of one layer."
-    d_head: int | None = None
-    "Width of one head, 0 for d_model / heads."
-    d_model: int | None = None
-    "Width of the residual stream."
-    d_ff: int | None = None
-    "Hidden width of the feed-forward part, 0 for attention only."
-    positional: str | None = None
-    "none, sinusoidal or learned."
-    norm: str | None = None
-    "pre or none."
-    final_norm: bool | None = None
-    "A layer norm before the read-out."
-    activation: str | None = None
-    "gelu (exact) or relu."
-    attention: str | None = None
-    "bidirectional or causal."
-    precision: str | None = None
-    "bf16, f16, f32 or f64."
-
-    def chosen(self) -> dict[str, Any]:
-        """Only the knobs that were given."""
-        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
-
-
-@Parameter(name="*")
-@dataclasses.dataclass(frozen=True)
-class StudyFlags:
-    """What is measured, and how thoroughly."""
-
-    model: str = "nano"
-    "nano, small, medium or paper."
-    effort: str = "quick"
-    "quick, standard or full: a number of runs and of steps, never a clock."
-    protocol: str = "adaptive"
-    "adaptive (the level that tells most for its price) or grid (all levels alike)."
-    levels: str | None = None
-    "Levels for all tasks, such as 5,11,23, in place of their own."
-    steps: int | None = None
-    "Step limit of a run, in place of the effort's."
-    trials: int | None = None
-    "Trials of a search at one level, in place of the effort's; 0 trains the default recipe only."
-    seeds: int | None = None
-    "Fresh seeds a level of a grid, in place of the effort's."
-    train_examples: int | None = None
-    "Different examples to train on, 0 for all there are."
-    search_embedding: Switch = False
-    "Search how positions are told, too; otherwise the model's own way is kept."
-    store: StorePath = DEFAULT_STORE
-    workers: int | None = None
-    "Processes that train side by side; as many as there are cores unless given."
-    seed: int = 0
-    "Which fresh seeds; another seed is another campaign."
-
-    def chosen(self) -> dict[str, Any]:
-        """The arguments of the verb."""
-        return dataclasses.asdict(self) | {"levels": () if self.levels is None else parse_levels(self.levels)}
-
-
-NO_KNOBS, DEFAULTS = ModelFlags(), StudyFlags()
 
 
 @app.command
@@ -252,6 +175,105 @@ def fit(
     return DONE if document["diagnostics"]["trusted"] else PARTLY
 
 
+@app.command
+def predict(
+    task: str | None = None,
+    /,
+    *,
+    level: int | None = None,
+    bits: float | None = None,
+    demand: str | None = None,
+    model: str | None = None,
+    flags: ModelFlags = NO_KNOBS,
+    runs: Path | None = None,
+    store: StorePath = DEFAULT_STORE,
+    keep: Path | None = None,
+    pilot: int = 0,
+    smallest: Switch = False,
+    probability: float | None = None,
+    workers: int | None = None,
+    json: Json = False,
+) -> int:
+    """Predict whether a model learns a task, before it is trained.
+
+    Parameters
+    ----------
+    task
+        name, name:knob=value,… or file.py; none where bits alone are asked about.
+    level
+        Level of the task; a file without one is asked about at the level it declares.
+    bits
+        Bits that are asked for, in place of a level.
+    demand
+        Notion of the bits, and of the fit: answer, input, context or storage; or nominal.
+    model
+        nano, small, medium or paper; nano unless given.
+    runs
+        A table made elsewhere (.csv, .parquet, .jsonl) in place of the store.
+    keep
+        The folder that keeps the fit; beside the store's runs unless given.
+    pilot
+        Train so many runs near the expected boundary first, then predict.
+    smallest
+        Find the smallest model, by parameters, that learns it.
+    probability
+        What the smallest model must reach at the lower end of its interval, 0.5 unless given.
+    workers
+        Processes that train a pilot; as many as there are cores unless given.
+    """
+    from ullage import present_predict
+    from ullage.inquiry import Asked
+    from ullage.progress import Teller
+    from ullage.verbs.predict import answer
+
+    with Teller(_stderr()) as watcher:
+        found = answer(
+            Asked(task, level, bits, demand),
+            model=model,
+            knobs=flags.chosen(),
+            runs=runs,
+            store=store,
+            keep=keep,
+            pilot=pilot,
+            smallest=smallest,
+            probability=probability,
+            workers=workers,
+            watcher=watcher,
+        )
+    _print(found.to_json(), json, lambda _: present_predict.predicted(found))
+    return DONE if found.reached and not found.failed and found.prediction.trusted else PARTLY
+
+
+@app.command
+def calibrate(
+    *,
+    scheme: str = "level",
+    demand: str = "nominal",
+    runs: Path | None = None,
+    store: StorePath = DEFAULT_STORE,
+    json: Json = False,
+) -> int:
+    """Hold out runs, predict them, and tell whether predictions can be believed.
+
+    Parameters
+    ----------
+    scheme
+        level (of a family that is known), family (a new one) or model (the largest one).
+    demand
+        Notion of bits: nominal (each family's own), answer, input, context or storage.
+    runs
+        A table made elsewhere (.csv, .parquet, .jsonl) in place of the store.
+    """
+    from ullage import present_predict
+    from ullage.progress import FitTeller
+    from ullage.verbs.calibrate import calibration
+
+    with FitTeller(_stderr()) as told:
+        found = calibration(scheme, demand=demand, runs=runs, store=store, told=told)
+    _print(found.to_json(), json, lambda _: present_predict.calibrated(found))
+    return PARTLY if found.untrusted else DONE
+
+
 @app.command(name="list")
 def list_members(kind: Literal["tasks", "architectures", "techniques"], /, *, json: Json = False) -> int:
     """List what there is to choose from, with its knobs.
@@ -283,14 +305,6 @@ def check(task: str, /, *, json: Json = False) -> int:
     document = run(task)
     _print(document, json, present.checked)
     return DONE if document["passed"] else BAD_REQUEST
-
-
-def parse_levels(text: str) -> tuple[int, ...]:
-    """The levels of `5,11,23`."""
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise BadInput(f"levels={text} is not allowed; write whole numbers such as 5,11,23") from None
 
 
 def _stderr() -> Console:

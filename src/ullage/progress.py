@@ -4,7 +4,7 @@ One line stays for each family that is done; below it, on a terminal, a bar with
 failed and the time that is left.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from rich.console import Console
@@ -79,6 +79,39 @@ class Teller:
         failed = f"; {self.failed} failed" if self.failed else ""
         now = "; ".join(list(self.running.values())[:2]).replace("[", "(")
         self.bar.update(self.task, done=counted(self.settled + self.done, "run") + failed, now=now)
+
+
+class FitTeller:
+    """Tells a person how many fits are done: one line that moves on a terminal, one a model elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.live = console.file.isatty()
+        self.bar = Bar(
+            BarColumn(bar_width=12),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not self.live,
+            transient=True,
+        )
+        self.task = self.bar.add_task("the first fit compiles its program", total=None)
+        self.last = ""
+
+    def __enter__(self) -> Callable[[int, int, str], None]:
+        self.bar.start()
+        return self._told
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def _told(self, done: int, count: int, what: str) -> None:
+        self.bar.update(self.task, completed=done, total=count, description=f"{what}: fit {done} of {count}")
+        if not self.live and what != self.last:
+            self.console.print(f"{what}: fit {done} of {count}", highlight=False)
+        self.last = what
 
 
 def family_line(family: str, records: Sequence[RunRecord]) -> str:

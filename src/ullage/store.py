@@ -12,6 +12,8 @@ from typing import ClassVar, NamedTuple
 from ullage import registry
 from ullage.record import CurveRow, RunRecord
 
+KEPT = "posteriors"  # the folder of fits that may stand beside the runs of a store
+
 
 class Contents(NamedTuple):
     """What a store holds: one record a run (its last attempt), and how many lines were damaged."""

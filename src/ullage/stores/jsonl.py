@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from ullage.errors import BadInput
 from ullage.record import CurveRow, RunRecord, from_json, tidy, to_json
-from ullage.store import Contents, Store
+from ullage.store import KEPT, Contents, Store
 
 VERSION = 1
 MARKER = "ullage.json"
@@ -39,8 +39,9 @@ RUNS = "runs.jsonl"
 CURVES = "curves.jsonl"
 LOCK = "driver.lock"
 
-# What a driver that was killed while it made a store may have left: not yet one, but no stranger's.
-_UNMADE = {LOCK, NEW_MARKER}
+# What a driver that was killed while it made a store may have left, and what a fit of other runs keeps
+# where a store may be made later: not yet one, but no stranger's.
+_UNMADE = {LOCK, NEW_MARKER, KEPT}
 
 _IN_ROW = operator.itemgetter("attempt", "row", *CurveRow._fields)
 
