@@ -159,10 +159,10 @@ def rehearsed_in(
     costs = []
     for campaign in campaigns:
         ground, settings = campaign.ground, campaign.settings
-        demands = [ground.log2_demand(level) for level in (ground.candidates[0], ground.candidates[-1])]
+        lowest, highest = map(ground.log2_demand, (ground.candidates[0], ground.candidates[-1]))
         seed = keys.stable_hash(f"{campaign.study}/world {number}")
         seen = known.get(campaign.family.name, Known())
-        world = draw_world(np.random.default_rng(seed), *demands, seen)
+        world = draw_world(np.random.default_rng(seed), lowest, highest, seen)
         _, spent = rehearse(settings.protocol, settings.effort, ground, world, seed)
         # A price is in forward passes of one example at every step, a step trains on a batch.
         flops = settings.recipe.batch_size * (1 + BACKWARD_FLOPS)
