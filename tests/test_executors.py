@@ -12,7 +12,7 @@ from pathlib import Path
 import executor_payloads
 import pytest
 
-from ullage import registry
+from ullage import registry, sampler
 from ullage.errors import BadInput
 from ullage.executor import Ended, Progress, make_executor
 from ullage.executors import processes
@@ -24,6 +24,12 @@ from ullage.worker import decode, encode
 
 HERE = Path(__file__).parent
 MARK = "ULLAGE_TEST_MARK"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_other_child():
+    """Children are counted here, and the sampler of earlier tests would be one."""
+    sampler.restart()
 
 
 @pytest.fixture(autouse=True)

@@ -60,26 +60,43 @@ def sample(table: Table, request: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Draws by name, (chains, draws, …), and "diverging"; the request names model, scatter, seed, lengths."""
     frame = encode({**table._asdict(), REQUEST: json.dumps(dict(request))})
     with _one_at_a_time:
+        if _process().poll() is not None:  # it was killed while it had nothing to do
+            restart()
         process = _process()
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            process.stdin.write(frame)
-            process.stdin.flush()
-            answer = read_frame(process.stdout)  # type: ignore[arg-type]
-        except BrokenPipeError:
-            answer = b""
+            answer = _exchange(process, frame)
+        except BaseException:  # Ctrl-C: the answer that is still to come would pass for that of the next fit
+            restart()
+            raise
         if not answer:
             _process.cache_clear()
             raise RuntimeError(f"the sampler ended with code {process.wait()}; standard error tells why")
     return decode(answer)
 
 
+def _exchange(process: "subprocess.Popen[bytes]", frame: bytes) -> bytes:
+    """The answer to a frame; empty when the sampler has died."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(frame)
+        process.stdin.flush()
+        return read_frame(process.stdout)  # type: ignore[arg-type]
+    except BrokenPipeError:
+        return b""
+
+
 @functools.cache
 def _process() -> "subprocess.Popen[bytes]":
     environment = os.environ | {"JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-m", "ullage.sampler"]
-    process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for the process that asks, which ends this one
+    )
     atexit.register(_end, process)
     return process
 
