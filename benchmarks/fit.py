@@ -47,7 +47,7 @@ def runs_of(conditions: int, seeds: int, seed: int) -> Conditions:
 def timed(conditions: int, seeds: int) -> dict[str, Any]:
     """One size: the first fit with compilation, the second without."""
     sampler.restart()
-    found = {"conditions": conditions, "runs": conditions * seeds}
+    found: dict[str, Any] = {"conditions": conditions, "runs": conditions * seeds}
     for name, seed in (("first", 0), ("second", 1)):
         table = runs_of(conditions, seeds, seed)
         began = time.perf_counter()

@@ -39,7 +39,7 @@ class Settings:
     scatter: str = "beta_binomial"
     seed: int = 0
     warmup: int = 500
-    draws: int = 500  # of each chain
+    draws: int = 1000  # of each chain; the slowest quantity keeps one effective draw in ten
 
     def __post_init__(self) -> None:
         if self.rival not in RIVAL_NAMES:

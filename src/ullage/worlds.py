@@ -68,8 +68,8 @@ def draw_world(kind: str, seed: int, *, told_chance: bool = True) -> World:
     sizes = np.arange(MODELS) - np.arange(MODELS).mean()
     middle = 7 + (growth * sizes + own)[:, None] - difficulty[None, :] + pair
     lapse = random.choice([0.0, 0.0, 0.1, 0.25], len(families))
-    slope = np.exp(random.uniform(*np.log(shape.slopes), len(families)))
-    spread = np.exp(random.uniform(*np.log(shape.concentrations), len(families)))
+    slope = _log_uniform(random, shape.slopes, len(families))
+    spread = _log_uniform(random, shape.concentrations, len(families))
     chance = random.choice(CHANCES, len(families))
     # Whoever chose the levels knew roughly where the boundary lies.
     centre = 7 - difficulty + random.normal(0, 0.5, len(families))
@@ -96,6 +96,10 @@ def draw_world(kind: str, seed: int, *, told_chance: bool = True) -> World:
     odds = 0.5 / (1 - lapse)
     half = middle - np.log(odds / (1 - odds)) / slope
     return World(kind, models, families, half, Observations(tuple(runs), {}))
+
+
+def _log_uniform(random: np.random.Generator, ends: tuple[float, float], count: int) -> np.ndarray:
+    return np.exp(random.uniform(math.log(ends[0]), math.log(ends[1]), count))
 
 
 def _pairs(random: np.random.Generator, families: int, kept: float) -> list[tuple[int, int]]:
