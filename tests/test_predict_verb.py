@@ -15,8 +15,8 @@ from ullage.boundary import Interval
 from ullage.capacity import DEFAULT_SETTINGS, Settings, prepared
 from ullage.errors import BadInput
 from ullage.imported import read_table
-from ullage.inquiry import Asked, gather, ladder
-from ullage.observations import Effort, observe
+from ullage.inquiry import Asked, Evidence, Subject, choose, gather, ladder
+from ullage.observations import Effort, Observations, observe
 from ullage.pilot import is_pilot, pilot_settings, run_pilot, spread_levels
 from ullage.prediction import Answer, Prediction, raised, smallest
 from ullage.present_predict import verdict
@@ -30,6 +30,7 @@ from ullage.testing_stores import example_curve, example_record
 from ullage.verbs.calibrate import calibration
 from ullage.verbs.predict import answer, predict
 
+SPENT = Effort(40, 0, 0)
 NANO_ROW = {"layers": 2, "heads": 4, "d_head": 8, "precision_bits": 32}
 
 
@@ -109,6 +110,7 @@ def test_an_empty_store_is_answered_from_the_shipped_runs_and_says_so(tmp_path, 
     assert document["source"] == "shipped"
     assert {row["task"] for row in document["evidence"]} == {"modulo"}
     assert "come with ullage" in said
+    assert "step_limit=2000" in said
 
 
 def final(study):
@@ -139,6 +141,16 @@ def test_pilots_in_a_store_do_not_pass_for_evidence_of_its_own(tmp_path):
     assert own.observations.runs == ()
     assert {run.task for run in shipped.pilots.runs} == {"modulo"}
     assert len(shipped.together.runs) == len(shipped.observations.runs) + 1
+
+
+def test_a_store_that_cannot_tell_of_a_notion_leaves_it_to_the_shipped_runs():
+    parity = [run for run in observe(shipped_records()).runs if run.task == "parity"]
+    own = Evidence("store", Observations(tuple(parity), {}))
+    shipped = Evidence("shipped", observe(shipped_records()))
+    asked = Asked(bits=5.0, demand="answer")  # parity asks for one bit of answer at every level
+
+    assert choose([own, shipped], asked, Subject(None)).source == "shipped"
+    assert choose([own, shipped], Asked(bits=5.0, demand="input"), Subject(None)).source == "store"
 
 
 def test_bits_alone_are_a_new_family_among_those_of_their_notion(elsewhere, capsys):
@@ -301,6 +313,7 @@ def one_like(low, high=1.0, **changed):
     """A prediction with some probability."""
     interval = Interval((low + high) / 2, low, high)
     fields = {"probability": interval, "skill": interval, "strays": (), "evidence": (), "source": "store"}
+    fields["effort"] = SPENT
     return Prediction(question(), offer(), **{**fields, **changed}, trusted=True)
 
 
@@ -328,8 +341,6 @@ def test_a_person_reads_what_lies_beyond_what_was_tried(elsewhere, capsys):
 
 
 # ── pilots ────────────────────────────────────────────────────────────────────────────────────────
-
-SPENT = Effort(40, 0, 0)
 
 
 def piloted(store, levels, script=None):

@@ -107,7 +107,7 @@ def _meaning(answer: Answer) -> Iterator[str]:
     yield f"A run learns when its skill is 0.95 or more; the skill to expect is {fraction(skill)}."
     for stray in prediction.strays:
         yield f"Beyond what was tried: {stray}."
-    yield f"Told from {SOURCES[prediction.source]}."
+    yield f"Told from {SOURCES[prediction.source]}; effort: {prediction.effort}."
     if answer.pilots or answer.failed:
         failed = f", {answer.failed} more were no evidence" if answer.failed else ""
         yield f"{counted(answer.pilots, 'pilot run')} joined them{failed}."
