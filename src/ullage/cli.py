@@ -102,7 +102,7 @@ def status(*, store: StorePath = DEFAULT_STORE, json: Json = False) -> int:
 def export(
     file: Path, /, *, curves: bool = False, store: StorePath = DEFAULT_STORE, json: Json = False
 ) -> int:
-    """Write the table of runs to FILE.csv or FILE.parquet.
+    """Write the table of runs to FILE.csv or FILE.parquet, or their posterior to FILE.nc.
 
     Parameters
     ----------
