@@ -241,7 +241,7 @@ def predict(
             watcher=watcher,
         )
     _print(found.to_json(), json, lambda _: present_predict.predicted(found))
-    return DONE if found.reached and not found.failed and found.prediction.trusted else PARTLY
+    return DONE if found.reached and not found.failed and found.prediction.diagnostics.trusted else PARTLY
 
 
 @app.command

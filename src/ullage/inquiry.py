@@ -10,6 +10,7 @@ Traceback (most recent call last):
 ullage.errors.BadInput: bits=-1 is out of range; choose more than 0, and less than infinity
 """
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -247,9 +248,13 @@ def offer_of(model: Architecture, subject: Subject, question: Question) -> Offer
 
 
 def _nearest_level(family: Family, question: Question) -> int:
-    """The level that is asked about, or the one of the family that asks for most nearly as many bits."""
+    """The level that is asked about, or the one of the family that asks for most nearly as many bits.
+
+    A table made elsewhere may count levels that our task of that name does not have.
+    """
     if question.level is not None:
-        return question.level
+        with contextlib.suppress(BadInput):
+            return family.at(question.level).level
 
     def distance(level: int) -> float:
         bits = family.at(level).demand(question.notion)

@@ -21,7 +21,7 @@ from ullage.budget import STORAGE_BITS_PER_PARAMETER, Budgets
 from ullage.conditions import STORED, Conditions
 from ullage.errors import BadInput, listed
 from ullage.observations import NO_TECHNIQUE, NOTIONS, Effort, Model, Observations, without
-from ullage.posterior import Curve, Posterior
+from ullage.posterior import Curve, Diagnostics, Posterior
 from ullage.readoff import quantiles
 from ullage.record import LEARNED
 
@@ -80,7 +80,7 @@ class Prediction:
     evidence: tuple[Mapping[str, Any], ...]
     source: str  # store, file or shipped
     effort: Effort  # at which the runs were trained: with more, a model may learn more
-    trusted: bool  # whether the sampler can be believed
+    diagnostics: Diagnostics  # of the sampler
 
     @property
     def extrapolating(self) -> bool:
@@ -163,7 +163,7 @@ def predict(posterior: Posterior, question: Question, offer: Offer, source: str 
         tuple(nearest_levels(conditions, family, model, question.log2_demand)),
         source,
         posterior.effort,
-        posterior.diagnostics.trusted,
+        posterior.diagnostics,
     )
 
 
