@@ -11,7 +11,7 @@ import pytest
 from ullage import kept, readoff
 from ullage.boundary import STEPS
 from ullage.capacity import Settings, fit, prepared
-from ullage.conditions import conditions_from_json, conditions_of
+from ullage.conditions import conditions_from_json, conditions_of, misread
 from ullage.errors import BadInput
 from ullage.heldout import dealt
 from ullage.observations import Effort, Model, Observation, Observations
@@ -213,6 +213,16 @@ def test_a_table_survives_its_document():
     again = conditions_from_json(json.loads(json.dumps(conditions.to_json())))
 
     assert again.identity() == conditions.identity()
+
+
+def test_guessing_with_few_questions_does_not_look_like_learning():
+    guessed, exact = misread(0.5, 500.0), misread(0.0, 0.0)
+
+    np.testing.assert_allclose(guessed.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(exact, np.eye(STEPS + 1))
+    # A coin thrown 500 times strays by 0.022 and a skill by twice that: 0.025 is passed by 29 % of guesses.
+    assert guessed[0, 1:].sum() == pytest.approx(0.288, abs=0.005)
+    assert guessed[STEPS, STEPS] == 1.0
 
 
 def test_what_fills_up_a_table_has_no_runs():

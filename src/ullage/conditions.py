@@ -14,6 +14,7 @@ counts, and a million runs take no longer to fit.
 
 import collections
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -49,6 +50,8 @@ class Conditions:
     technique: np.ndarray
     counts: np.ndarray  # (conditions, OUTCOMES)
     skill: np.ndarray  # the mean of a condition's runs, not rounded
+    floor: np.ndarray  # the score of guessing; 0 where it is not told
+    questions: np.ndarray  # how many a run was graded on; 0 where it is not told
 
     def __len__(self) -> int:
         return len(self.level)
@@ -79,6 +82,10 @@ class Conditions:
         logs = np.log2(np.array(budgets, dtype=float))
         return logs - logs.mean()
 
+    def misread(self, place: int) -> np.ndarray:
+        """How likely a condition's run of each true skill (rows) is read as each skill (columns)."""
+        return misread(float(self.floor[place]), float(self.questions[place]))
+
     def middles(self) -> np.ndarray:
         """Of each family, the middle of the log2 demands that were tried."""
         tried = [self.log2_demand[self.family == place] for place in range(len(self.families))]
@@ -104,7 +111,7 @@ class Conditions:
 
 def conditions_from_json(document: dict[str, Any]) -> Conditions:
     """The table of a document that `to_json` made."""
-    arrays = ("level", "demand_bits", "family", "model", "technique", "counts", "skill")
+    arrays = ("level", "demand_bits", "family", "model", "technique", "counts", "skill", "floor", "questions")
     values: dict[str, Any] = {
         name: np.array(value) if name in arrays else value for name, value in document.items()
     }
@@ -123,12 +130,14 @@ def conditions_of(runs: Iterable[Observation], notion: str) -> Conditions:
     place = [{name: at for at, name in enumerate(names)} for names in (families, models, techniques)]
     tables: dict[tuple[Any, ...], np.ndarray] = collections.defaultdict(lambda: np.zeros(OUTCOMES, int))
     skills: dict[tuple[Any, ...], float] = collections.defaultdict(float)
+    graded: dict[tuple[Any, ...], tuple[float, float]] = {}
     for run in known:
         names = (run.task, run.model, run.technique)
         where = tuple(places[name] for places, name in zip(place, names, strict=True))
         key = (*where, run.level, run.demand_bits(notion))
         tables[key][in_steps(run.skill)] += run.count
         skills[key] += run.skill * run.count
+        graded[key] = (run.floor or 0.0, float(run.total or 0))
     keys = sorted(tables)
     family, model, technique, level, demand = (list(column) for column in zip(*keys, strict=True))
     counts = np.array([tables[key] for key in keys])
@@ -145,7 +154,29 @@ def conditions_of(runs: Iterable[Observation], notion: str) -> Conditions:
         np.array(technique),
         counts,
         np.array([skills[key] for key in keys]) / counts.sum(axis=1),
+        *np.array([graded[key] for key in keys], dtype=float).T,
     )
+
+
+@functools.lru_cache(maxsize=4096)
+def misread(floor: float, questions: float) -> np.ndarray:
+    """The chance that a true skill is read as another one, in twentieths, because questions are few.
+
+    Who knows nothing and guesses a coin 500 times scores 0.5 ± 0.02, a skill of 0 ± 0.04: that must not
+    look like a run that has begun to learn.
+
+    >>> misread(0.0, 500.0)[0, 0], bool(misread(0.5, 500.0)[0, 1] > 0.1)
+    (np.float64(1.0), True)
+    """
+    if not questions:
+        return np.eye(OUTCOMES)
+    true = np.arange(OUTCOMES) / STEPS
+    score = floor + (1 - floor) * true
+    error = np.sqrt(score * (1 - score) / questions) / (1 - floor)
+    edges = (np.arange(1, OUTCOMES) - 0.5) / STEPS
+    scaled = (edges[None, :] - true[:, None]) / np.maximum(error, 1e-9)[:, None]
+    below = np.array([[0.5 * math.erfc(-value / math.sqrt(2)) for value in row] for row in scaled])
+    return np.diff(np.hstack([np.zeros((OUTCOMES, 1)), below, np.ones((OUTCOMES, 1))]), axis=1)
 
 
 def _by_size(model: Model) -> tuple[Any, ...]:

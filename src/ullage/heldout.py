@@ -52,7 +52,8 @@ def log_chances(posterior: Posterior, conditions: Conditions, place: int) -> np.
     """log of the predicted probability of each skill, in twentieths, of one condition's runs."""
     model, family = int(conditions.model[place]), int(conditions.family[place])
     curve = posterior.curve(model, family, int(conditions.technique[place]))
-    return np.log(curve.chances(float(conditions.log2_demand[place])).mean(axis=0))
+    true = curve.chances(float(conditions.log2_demand[place])).mean(axis=0)
+    return np.log(true @ conditions.misread(place))
 
 
 def held_out_logs(conditions: Conditions, settings: Settings, folds: int = FOLDS) -> np.ndarray:

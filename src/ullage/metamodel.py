@@ -135,10 +135,14 @@ def centred(table: Table) -> Float[Array, "conditions"]:
 
 
 def tally(table: Table, scatter: Scatter, tilt: Float[Array, "conditions"]) -> None:
-    """Add the log-probability of all runs."""
-    numpyro.factor("runs", (table.counts * scatter(table, tilt)).sum())
+    """Add the log-probability of all runs, each read with the error that its number of questions leaves."""
+    true = jnp.exp(scatter(table, tilt))
+    read = (true[:, None, :] @ table.misread)[:, 0, :]
+    numpyro.factor("runs", (table.counts * jnp.log(read + LEAST_CHANCE)).sum())
 
 
+# Keeps the logarithm finite where a chance is too small to be a number; no run is ever that unlikely.
+LEAST_CHANCE = 1e-300
 # What is added up at once is correlated: the sampler learns these correlations, and takes half the steps.
 ADDED = ("typical", "growth", "model", "difficulty_free")
 TOGETHER: dict[str, tuple[str, ...]] = {"hierarchical": ADDED, "one_slope": ADDED}

@@ -20,7 +20,8 @@ class Table(NamedTuple):
     """Counts and where they belong; arrays of numpy outside a fit and of JAX inside."""
 
     counts: Any  # (conditions, outcomes)
-    log2_demand: Any  # (conditions,), as the next three
+    misread: Any  # (conditions, outcomes, outcomes): true skill to the skill that is read
+    log2_demand: Any  # (conditions,), as the next four
     family: Any
     model: Any
     technique: Any
@@ -73,6 +74,7 @@ def tabled(conditions: Conditions) -> Table:
     basis = zero_sum_basis(len(middles), families)
     return Table(
         counts=_filled(conditions.counts.astype(float), (size, OUTCOMES)),
+        misread=_misread(conditions, size),
         log2_demand=_filled(conditions.log2_demand, (size,)),
         family=_filled(conditions.family, (size,)),
         model=_filled(conditions.model, (size,)),
@@ -87,6 +89,13 @@ def tabled(conditions: Conditions) -> Table:
         several=np.float64(len(conditions.models) > 1),
         techniques=np.zeros(_technique_slots(len(conditions.techniques))),
     )
+
+
+def _misread(conditions: Conditions, size: int) -> np.ndarray:
+    matrices = np.tile(np.eye(OUTCOMES), (size, 1, 1))
+    for place in range(len(conditions)):
+        matrices[place] = conditions.misread(place)
+    return matrices
 
 
 def _technique_slots(count: int) -> int:
