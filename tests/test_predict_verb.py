@@ -6,7 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from hand_made import CAPACITIES, PREDICTION_KEYS, STEPS, drawn_skill, offer, posterior_of, question
+from hand_made import CAPACITIES, PREDICTION_KEYS, SOUND, STEPS, drawn_skill, offer, posterior_of, question
+from rich.console import Console
 from scripted_runs import Script, Scripted
 from test_cli import page_file, run
 
@@ -15,11 +16,11 @@ from ullage.boundary import Interval
 from ullage.capacity import DEFAULT_SETTINGS, Settings, prepared
 from ullage.errors import BadInput
 from ullage.imported import read_table
-from ullage.inquiry import Asked, gather, ladder
-from ullage.observations import Effort, observe
+from ullage.inquiry import Asked, Evidence, Subject, choose, gather, ladder
+from ullage.observations import Effort, Observations, observe
 from ullage.pilot import is_pilot, pilot_settings, run_pilot, spread_levels
 from ullage.prediction import Answer, Prediction, raised, smallest
-from ullage.present_predict import verdict
+from ullage.present_predict import predicted, verdict
 from ullage.record import Phase
 from ullage.shipped import shipped_records
 from ullage.store import KEPT, open_store
@@ -30,15 +31,16 @@ from ullage.testing_stores import example_curve, example_record
 from ullage.verbs.calibrate import calibration
 from ullage.verbs.predict import answer, predict
 
+SPENT = Effort(40, 0, 0)
 NANO_ROW = {"layers": 2, "heads": 4, "d_head": 8, "precision_bits": 32}
 
 
-def table(path, families=CAPACITIES, seeds=3, **more):
+def table(path, families=CAPACITIES, seeds=3, first=8, **more):
     """A table that our trainer never saw: its families, its levels, its way to count bits."""
     random = np.random.default_rng(0)
     rows = []
     for family, middle in families.items():
-        for level, step in enumerate(STEPS, start=8):
+        for level, step in enumerate(STEPS, start=first):
             for _ in range(seeds):
                 score = 0.5 + 0.5 * drawn_skill(random, middle, middle + step)
                 demand = {"demand_bits": 2.0 ** (middle + step), "demand_notion": "input", "level": level}
@@ -99,6 +101,16 @@ def test_a_family_that_only_the_table_knows_is_predicted_at_its_levels_and_at_bi
     assert "--bits" in err
 
 
+def test_a_table_may_have_levels_that_our_task_of_that_name_does_not(tmp_path, capsys):
+    path = table(tmp_path / "theirs.csv", first=1)  # our parity begins at level 5
+    keep(read_table(path), tmp_path / "store" / KEPT)
+    flags = ("--runs", path, "--store", tmp_path / "store", "--json")
+    code, out, _ = run(capsys, "predict", "parity", "--level", "1", *flags)
+
+    assert code == 0
+    assert json.loads(out)["demand_bits"] == 2.0
+
+
 def test_an_empty_store_is_answered_from_the_shipped_runs_and_says_so(tmp_path, capsys):
     store = tmp_path / "store"
     keep_shipped(store)
@@ -109,6 +121,7 @@ def test_an_empty_store_is_answered_from_the_shipped_runs_and_says_so(tmp_path, 
     assert document["source"] == "shipped"
     assert {row["task"] for row in document["evidence"]} == {"modulo"}
     assert "come with ullage" in said
+    assert "step_limit=2000" in said
 
 
 def final(study):
@@ -139,6 +152,16 @@ def test_pilots_in_a_store_do_not_pass_for_evidence_of_its_own(tmp_path):
     assert own.observations.runs == ()
     assert {run.task for run in shipped.pilots.runs} == {"modulo"}
     assert len(shipped.together.runs) == len(shipped.observations.runs) + 1
+
+
+def test_a_store_that_cannot_tell_of_a_notion_leaves_it_to_the_shipped_runs():
+    parity = [run for run in observe(shipped_records()).runs if run.task == "parity"]
+    own = Evidence("store", Observations(tuple(parity), {}))
+    shipped = Evidence("shipped", observe(shipped_records()))
+    asked = Asked(bits=5.0, demand="answer")  # parity asks for one bit of answer at every level
+
+    assert choose([own, shipped], asked, Subject(None)).source == "shipped"
+    assert choose([own, shipped], Asked(bits=5.0, demand="input"), Subject(None)).source == "store"
 
 
 def test_bits_alone_are_a_new_family_among_those_of_their_notion(elsewhere, capsys):
@@ -301,7 +324,8 @@ def one_like(low, high=1.0, **changed):
     """A prediction with some probability."""
     interval = Interval((low + high) / 2, low, high)
     fields = {"probability": interval, "skill": interval, "strays": (), "evidence": (), "source": "store"}
-    return Prediction(question(), offer(), **{**fields, **changed}, trusted=True)
+    fields |= {"effort": SPENT, "diagnostics": SOUND}
+    return Prediction(question(), offer(), **{**fields, **changed})
 
 
 @pytest.mark.parametrize(
@@ -319,6 +343,21 @@ def test_the_verdict_is_a_word_a_probability_and_a_budget_in_one_sentence(low, h
     assert ("--pilot" in said) == (word == "Open")
 
 
+def test_a_sampler_that_did_not_settle_is_told_with_its_numbers():
+    doubtful = dataclasses.replace(SOUND, rhat_max=1.2, ess_min=12.0, divergences=40)
+    said = told_of(one_like(0.8, diagnostics=doubtful))
+
+    assert "did not settle (R-hat 1.20, 12 effective draws, 40 divergences)" in said
+    assert "did not settle" not in told_of(one_like(0.8))
+
+
+def told_of(prediction):
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(predicted(Answer(prediction)))
+    return captured.get()
+
+
 def test_a_person_reads_what_lies_beyond_what_was_tried(elsewhere, capsys):
     code, out, _ = run(capsys, "predict", "parity", "--bits", "4000", "--model", "paper", *elsewhere)
 
@@ -328,8 +367,6 @@ def test_a_person_reads_what_lies_beyond_what_was_tried(elsewhere, capsys):
 
 
 # ── pilots ────────────────────────────────────────────────────────────────────────────────────────
-
-SPENT = Effort(40, 0, 0)
 
 
 def piloted(store, levels, script=None):

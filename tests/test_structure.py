@@ -20,7 +20,7 @@ ORDER = (  # noqa: SIM905 - forty lines of one word each would tell no more
     "errors knobs keys bits record budget registry readout task split tasks architecture architectures "
     "recipe technique techniques evaluate train job store stores shipped table executor worker executors "
     "observations boundary imported conditions tabled scatter metamodel sampler posterior capacity kept "
-    "heldout readoff worlds prediction calibration placement summary search protocol rehearsal space "
+    "netcdf heldout readoff worlds prediction calibration placement summary search protocol rehearsal space "
     "campaign study present present_fit present_predict progress plot report testing testing_stores "
     "testing_architectures testing_executors request pilot inquiry verbs flags cli __main__"
 ).split()
@@ -37,6 +37,7 @@ STATISTICS = (
     "sampler",
     "capacity",
     "kept",
+    "netcdf",
     "heldout",
     "readoff",
     "worlds",

@@ -102,7 +102,7 @@ def status(*, store: StorePath = DEFAULT_STORE, json: Json = False) -> int:
 def export(
     file: Path, /, *, curves: bool = False, store: StorePath = DEFAULT_STORE, json: Json = False
 ) -> int:
-    """Write the table of runs to FILE.csv or FILE.parquet.
+    """Write the table of runs to FILE.csv or FILE.parquet, or their posterior to FILE.nc.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def predict(
             watcher=watcher,
         )
     _print(found.to_json(), json, lambda _: present_predict.predicted(found))
-    return DONE if found.reached and not found.failed and found.prediction.trusted else PARTLY
+    return DONE if found.reached and not found.failed and found.prediction.diagnostics.trusted else PARTLY
 
 
 @app.command

@@ -10,6 +10,7 @@ Traceback (most recent call last):
 ullage.errors.BadInput: bits=-1 is out of range; choose more than 0, and less than infinity
 """
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from ullage.imported import read_table
 from ullage.knobs import knobs_of
 from ullage.observations import NOMINAL, NOTIONS, Model, Observation, Observations, observe
 from ullage.pilot import is_pilot
-from ullage.prediction import Offer, Question
+from ullage.prediction import Offer, Question, raising
 from ullage.readout import Softmax
 from ullage.request import find_families
 from ullage.shipped import shipped_records
@@ -198,13 +199,13 @@ def gather(store: Path, runs: Path | None) -> list[Evidence]:
 
 
 def choose(candidates: Sequence[Evidence], asked: Asked, subject: Subject) -> Evidence:
-    """The first with runs of the family, or else the first that has other families under its notion."""
+    """The first with runs of the family, or else the first with others that raise its notion of demand."""
     for evidence in candidates:
         if subject.name is not None and subject.name in evidence.families:
             return evidence
     notion = asked.demand or subject.nominal or NOMINAL
     for evidence in candidates:
-        if any(run.demand_bits(notion) for run in evidence.observations.runs):
+        if raising(evidence.observations, notion):
             return evidence
     raise BadInput(
         f"there is no evidence of the notion {notion}: no run that is stored has such a demand; "
@@ -247,9 +248,13 @@ def offer_of(model: Architecture, subject: Subject, question: Question) -> Offer
 
 
 def _nearest_level(family: Family, question: Question) -> int:
-    """The level that is asked about, or the one of the family that asks for most nearly as many bits."""
+    """The level that is asked about, or the one of the family that asks for most nearly as many bits.
+
+    A table made elsewhere may count levels that our task of that name does not have.
+    """
     if question.level is not None:
-        return question.level
+        with contextlib.suppress(BadInput):
+            return family.at(question.level).level
 
     def distance(level: int) -> float:
         bits = family.at(level).demand(question.notion)

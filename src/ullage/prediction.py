@@ -20,8 +20,8 @@ from ullage.boundary import Interval
 from ullage.budget import STORAGE_BITS_PER_PARAMETER, Budgets
 from ullage.conditions import STORED, Conditions
 from ullage.errors import BadInput, listed
-from ullage.observations import NO_TECHNIQUE, NOTIONS, Model, Observations, without
-from ullage.posterior import Curve, Posterior
+from ullage.observations import NO_TECHNIQUE, NOTIONS, Effort, Model, Observations, without
+from ullage.posterior import Curve, Diagnostics, Posterior
 from ullage.readoff import quantiles
 from ullage.record import LEARNED
 
@@ -79,7 +79,8 @@ class Prediction:
     strays: tuple[str, ...]  # what of the question lies outside of what was tried, a clause each
     evidence: tuple[Mapping[str, Any], ...]
     source: str  # store, file or shipped
-    trusted: bool  # whether the sampler can be believed
+    effort: Effort  # at which the runs were trained: with more, a model may learn more
+    diagnostics: Diagnostics  # of the sampler
 
     @property
     def extrapolating(self) -> bool:
@@ -161,7 +162,8 @@ def predict(posterior: Posterior, question: Question, offer: Offer, source: str 
         tuple(strays(conditions, question, offer)),
         tuple(nearest_levels(conditions, family, model, question.log2_demand)),
         source,
-        posterior.diagnostics.trusted,
+        posterior.effort,
+        posterior.diagnostics,
     )
 
 
@@ -183,18 +185,23 @@ def raised(observations: Observations, notion: str) -> Observations:
     """
     if notion not in NOTIONS:
         return observations
-    demands: dict[str, set[float]] = {}
-    for run in observations.runs:
-        demands.setdefault(run.task, set()).add(run.demand_bits(notion) or 0.0)
-    kept = tuple(
-        run for run in observations.runs if run.nominal == notion or len(demands[run.task] - {0.0}) > 1
-    )
+    families = raising(observations, notion)
+    kept = tuple(run for run in observations.runs if run.task in families)
     if observations.runs and not kept:
         raise BadInput(
             f"there is no evidence of the notion {notion}: no family of these runs raises it; "
             f"choose among nominal, {listed({run.nominal for run in observations.runs})}"
         )
     return without(observations, kept, f"levels that do not raise the notion {notion}")
+
+
+def raising(observations: Observations, notion: str) -> set[str]:
+    """The families whose levels raise a demand."""
+    demands: dict[str, set[float]] = {}
+    for run in observations.runs:
+        demands.setdefault(run.task, set()).add(run.demand_bits(notion) or 0.0)
+    own = {run.task for run in observations.runs if run.nominal == notion}
+    return own | {family for family, bits in demands.items() if len(bits - {0.0}) > 1}
 
 
 # ── what is known already ─────────────────────────────────────────────────────────────────────────

@@ -107,12 +107,15 @@ def _meaning(answer: Answer) -> Iterator[str]:
     yield f"A run learns when its skill is 0.95 or more; the skill to expect is {fraction(skill)}."
     for stray in prediction.strays:
         yield f"Beyond what was tried: {stray}."
-    yield f"Told from {SOURCES[prediction.source]}."
+    yield f"Told from {SOURCES[prediction.source]}; effort: {prediction.effort}."
     if answer.pilots or answer.failed:
         failed = f", {answer.failed} more were no evidence" if answer.failed else ""
         yield f"{counted(answer.pilots, 'pilot run')} joined them{failed}."
-    if not prediction.trusted:
-        yield "The sampler did not settle: do not act on these numbers; `ullage fit` tells what is wrong."
+    found = prediction.diagnostics
+    if not found.trusted:
+        worth = f"{found.ess_min:.0f} effective draws, {counted(found.divergences, 'divergence')}"
+        told = f"R-hat {found.rhat_max:.2f}, {worth}"
+        yield f"The sampler did not settle ({told}): take care with these numbers."
 
 
 def evidence_table(prediction: Prediction) -> Table:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ullage.calibration import SCHEMES, Calibration, Told
 from ullage.calibration import calibrate as calibrated
-from ullage.capacity import DEFAULT_SETTINGS, Settings, prepared
+from ullage.capacity import Settings, prepared
 from ullage.errors import BadInput, listed
 from ullage.imported import read_table
 from ullage.observations import NOMINAL, observe
@@ -21,6 +21,8 @@ from ullage.prediction import raised
 from ullage.shipped import shipped_records
 from ullage.store import open_store
 
+# Only the mean over the draws is scored, so shorter chains than those of a fit do.
+FOLD_SETTINGS = Settings(warmup=300, draws=500)
 RIVALS = ("pooled", "independent", "response")
 
 
@@ -30,7 +32,7 @@ def calibrate(
     demand: str = NOMINAL,
     runs: str | Path | None = None,
     store: str | Path = "ullage-store",
-    settings: Settings = DEFAULT_SETTINGS,
+    settings: Settings = FOLD_SETTINGS,
     rivals: Sequence[str] = RIVALS,
     told: Told = lambda done, count, what: None,
 ) -> dict[str, Any]:
@@ -46,7 +48,7 @@ def calibration(
     demand: str = NOMINAL,
     runs: str | Path | None = None,
     store: str | Path = "ullage-store",
-    settings: Settings = DEFAULT_SETTINGS,
+    settings: Settings = FOLD_SETTINGS,
     rivals: Sequence[str] = RIVALS,
     told: Told = lambda done, count, what: None,
 ) -> Calibration:

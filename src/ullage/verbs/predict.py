@@ -156,9 +156,9 @@ def understood(asked: Asked, store: Path, runs: Path | None, folder: Path, setti
     """The request brought together with the runs that can tell."""
     candidates = gather(store, runs)
     subject = find_subject(asked, set().union(*(evidence.families for evidence in candidates)))
-    if subject.family is not None and asked.level is not None:
-        subject.family.at(asked.level)  # a level out of range is told before anything is fitted
     evidence = choose(candidates, asked, subject)
+    if subject.family is not None and asked.level is not None and evidence.source != "file":
+        subject.family.at(asked.level)  # a level out of range is told, and by the task
     notion = notion_of(asked, subject, evidence)
     question = question_of(asked, subject, notion, evidence)
     return Inquiry(subject, notion, question, evidence, folder, settings)
