@@ -83,7 +83,8 @@ def write(chosen: argparse.Namespace) -> None:
     kept = sorted(study.evidence, key=lambda one: (one.model_id, one.task, one.level, one.run_id))
     with shipped:
         for record in kept:
-            shipped.append(dataclasses.replace(record, host="", attempt=1), ())
+            # They were made on several machines, shared and paused: their seconds say nothing.
+            shipped.append(dataclasses.replace(record, host="", seconds=0.0, attempt=1), ())
     (chosen.folder / "driver.lock").unlink(missing_ok=True)
     print(f"{len(kept)} runs of {len({one.model_id for one in kept})} models in {chosen.folder}")
 

@@ -26,7 +26,7 @@ from ullage.campaign import Campaign
 from ullage.job import BACKWARD_FLOPS
 from ullage.observations import observe
 from ullage.record import LEARNED, Phase, RunRecord
-from ullage.rehearsal import Known, draw_world, rehearse
+from ullage.rehearsal import BEYOND, Known, draw_world, rehearse
 from ullage.request import (
     DEFAULT_COLLECTION,
     check_workers,
@@ -101,22 +101,34 @@ def plan(
 
 
 def known_of(campaign: Campaign, records: Sequence[RunRecord]) -> Known:
-    """What other runs of the family have shown: stored ones, or else those that come with the package."""
-    name = campaign.family.name
+    """What other runs of the family have shown: stored ones, or else those that come with the package.
+
+    Runs of the same model tell most; where there are none, any model's do.
+    """
+    name, model_id = campaign.family.name, campaign.settings.recipe.architecture.model_id
     for source in (records, shipped_records()):
         others = [record for record in source if record.task == name and record.study != campaign.study]
-        if others:
-            return Known(boundaries_in(others), paces_in(others))
+        same = [record for record in others if record.model_id == model_id]
+        if boundaries := boundaries_in(same) or boundaries_in(others):
+            return Known(boundaries, paces_in(same or others))
     return Known()
 
 
 def boundaries_in(records: Sequence[RunRecord]) -> tuple[float, ...]:
-    """Draws of log2 C of every model and step limit in turn."""
+    """Draws of log2 C of every model and step limit in turn.
+
+    One beyond the demands that were tried counts as far beyond: as far as is known, all was learned there.
+    """
     by_model: dict[tuple[str, str, int], list[RunRecord]] = {}
     for record in records:
         by_model.setdefault((record.model_id, record.technique, record.step_limit), []).append(record)
     fitted = [boundary_of(observe(same).runs, "nominal") for same in by_model.values()]
-    return tuple(float(draw) for one in fitted if one is not None for draw in one.draws[::DRAWS_APART])
+    return tuple(
+        float(draw + BEYOND * ((draw > one.tried[1]) - (draw < one.tried[0])))
+        for one in fitted
+        if one is not None
+        for draw in one.draws[::DRAWS_APART].tolist()
+    )
 
 
 def paces_in(records: Sequence[RunRecord]) -> tuple[tuple[float, float], ...]:
