@@ -147,6 +147,23 @@ def test_a_posterior_that_is_too_sure_fails_its_coverage():
     assert too_sure.scores.log_score.value < honest.scores.log_score.value
 
 
+def test_few_questions_are_no_surprise_to_a_right_prediction():
+    # Graded on 20 questions with a floor of one half, skills are read a fifth off: the same forecast that
+    # does not know this is caught out by runs that guess well.
+    conditions, random = simulated(seed=3), np.random.default_rng(0)
+    floor, questions = 0.5 * np.ones(len(conditions)), 20.0 * np.ones(len(conditions))
+    reading = dataclasses.replace(conditions, floor=floor, questions=questions)
+    counts = np.zeros_like(conditions.counts)
+    for place, true in zip(*np.nonzero(conditions.counts), strict=True):
+        chances = reading.misread(int(place))[true]
+        counts[place] += random.multinomial(conditions.counts[place, true], chances / chances.sum())
+    knows, does_not = (dataclasses.replace(table, counts=counts) for table in (reading, conditions))
+    knowing, ignorant = calibrated(knows).scores, calibrated(does_not).scores
+
+    assert 0.81 < knowing.coverage_90.value < 0.98
+    assert knowing.log_score.value > ignorant.log_score.value
+
+
 def test_runs_of_one_condition_that_are_alike_do_not_make_the_score_look_surer():
     chances = np.random.default_rng(0).dirichlet(np.ones(21), size=10)
     counts = np.concatenate([counts_of([step / 10]) for step in range(10)])

@@ -24,6 +24,7 @@ from ullage.boundary import CREDIBLE, in_steps
 from ullage.capacity import DEFAULT_SETTINGS, Settings, fit_conditions
 from ullage.conditions import OUTCOMES, Conditions
 from ullage.errors import BadInput, listed
+from ullage.heldout import log_chances
 from ullage.posterior import Posterior
 from ullage.record import LEARNED
 
@@ -189,16 +190,9 @@ def held_out(
         posterior = fit(conditions.only(~fold), settings)
         untrusted += not posterior.diagnostics.trusted
         for place in np.flatnonzero(fold):
-            chances[place] = predicted(posterior, conditions, int(place))
+            chances[place] = np.exp(log_chances(posterior, conditions, int(place)))
         told(number)
     return chances, untrusted
-
-
-def predicted(posterior: Posterior, conditions: Conditions, place: int) -> np.ndarray:
-    """The chance of each skill, in twentieths, of a condition's runs: the mean over the draws."""
-    where = (conditions.model, conditions.family, conditions.technique)
-    curve = posterior.curve(*(int(names[place]) for names in where))
-    return curve.chances(float(conditions.log2_demand[place])).mean(axis=0)
 
 
 # ── scores ────────────────────────────────────────────────────────────────────────────────────────
@@ -307,7 +301,7 @@ def by_families(
             seen = [order[(place + step) % count] for step in range(1, size + 1)]
             posterior = (fit or _fit)(conditions.only(np.isin(conditions.family, seen)), settings)
             for condition in np.flatnonzero(conditions.family == family):
-                chances[condition] = predicted(posterior, conditions, int(condition))
+                chances[condition] = np.exp(log_chances(posterior, conditions, int(condition)))
             done += 1
             told(done, len(sizes) * count, f"{size} families")
         found[size] = scores_of(conditions.counts, parts_of(conditions.counts, chances))
