@@ -18,9 +18,7 @@ from ullage.imported import read_table
 from ullage.kept import identity, posterior_of
 from ullage.observations import NOMINAL, NOTIONS, Effort, Observations, observe
 from ullage.readoff import summary
-from ullage.store import open_store
-
-KEPT = "posteriors"  # the folder beside the runs of a store
+from ullage.store import KEPT, open_store
 
 
 def fit(
