@@ -27,7 +27,7 @@ __all__ = ["EFFORTS", "Cost", "World", "draw_world", "ground_of", "rehearse"]
 # Of a recipe against the best: a quarter of all recipes are as good as the best, others lose half a bit.
 LOSS_SCALE, LOSS_FREE = 0.5, 0.15
 # By how many log2 bits the boundaries of models and efforts differ that one would name in one breath.
-UNLIKE = 0.5
+UNLIKE = 0.3
 BEYOND = 4.0  # log2 bits outside the range of levels: there all of it is learned, or nothing
 FRESH, OF_THE_SEARCH, ONE = "fresh", "of the search", "one"
 FASTEST, SLOWEST = 0.1, 0.9  # shares of the step limit that a run takes to learn: far below C, and near it

@@ -43,6 +43,7 @@ from ullage.summary import boundary_of
 
 WORLDS = 20
 ENDS = (0.1, 0.9)
+UNLIKE_WORLDS = 1.1  # by which factor a range is wider than its rehearsals: no world is quite the real one
 DRAWS_APART = 40  # of a boundary's draws: a hundred say where it lies
 # Of the rate of large matrix products: nano trained at 0.17 of it (parity, copy and memorise, batch 256, one
 # XLA thread, 2 cores); what is compiled once a program takes the rest.
@@ -122,7 +123,9 @@ def boundaries_in(records: Sequence[RunRecord]) -> tuple[float, ...]:
     by_model: dict[tuple[str, str, int], list[RunRecord]] = {}
     for record in records:
         by_model.setdefault((record.model_id, record.technique, record.step_limit), []).append(record)
-    fitted = [boundary_of(observe(same).runs, "nominal") for same in by_model.values()]
+    # One level alone has no boundary.
+    several = [same for same in by_model.values() if len({record.level for record in same}) > 1]
+    fitted = [boundary_of(observe(same).runs, "nominal") for same in several]
     return tuple(
         float(draw + BEYOND * ((draw > one.tried[1]) - (draw < one.tried[0])))
         for one in fitted
@@ -202,10 +205,14 @@ def queued_by(study: Study) -> Spent:
 
 
 def _range(values: Sequence[float], stored: float, least: float) -> dict[str, float]:
-    ends = np.quantile(values, ENDS) if values else (0.0, 0.0)
+    if not values:
+        return {"low": 0.0, "high": 0.0}
+    low, high = np.quantile(values, ENDS)
+    # A number of runs that all rehearsals agree upon is known: a grid's.
+    wider = UNLIKE_WORLDS if low < high else 1.0
     return {
-        name: float(max(end - stored, least)) if values else 0.0
-        for name, end in zip(("low", "high"), ends, strict=True)
+        "low": float(max(low / wider - stored, least)),
+        "high": float(max(high * wider - stored, least)),
     }
 
 
