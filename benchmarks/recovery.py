@@ -21,6 +21,7 @@ program fails it (p < 0.001) once in a thousand.
 import argparse
 import json
 import math
+import sys
 import time
 from typing import Any
 
@@ -84,7 +85,10 @@ def recovery(worlds: int, first: int, broken: str | None) -> dict[str, Any]:
         posterior = fit(world.observations, settings=SETTINGS[broken])
         seconds.append(time.perf_counter() - began)
         trusted.append(posterior.diagnostics.trusted)
-        for name, found in recovered(world, posterior).items():
+        told = recovered(world, posterior)
+        held = " ".join(f"{name} {np.mean([held for held, _ in found]):.2f}" for name, found in told.items())
+        print(f"world {seed}, {kind}: {held}, {posterior.diagnostics}", file=sys.stderr, flush=True)
+        for name, found in told.items():
             rows[kind][name] += found
             rows["all"][name] += found
     table = {kind: {name: _told(found) for name, found in row.items() if found} for kind, row in rows.items()}

@@ -81,6 +81,31 @@ def test_a_family_that_others_have_run_is_expected_where_they_failed(tmp_path):
     assert 3.0 <= np.quantile(told, 0.05) < np.quantile(told, 0.95) < 5.5
 
 
+def test_the_models_most_like_ones_own_are_asked_and_its_own_alone_where_it_was_run(tmp_path):
+    campaign = campaign_of("parity", tmp_path)
+    widths = {8: 2.8, 16: 3.2, 32: 3.6, 64: 4.0}  # and the log2 capacity of each
+    records = []
+    for width, capacity in widths.items():
+        settings = find_settings(
+            find_effort("quick", "grid", 1000, 0, 2),
+            "grid",
+            "nano",
+            {**KNOBS, "d_model": width},
+            (),
+            0,
+            False,
+        )
+        store = open_store(tmp_path / str(width))
+        study = Study(find_campaigns(find_families(["parity"]), settings, store), store)
+        study.run(Scripted(Script(log2_capacity=capacity + 1.87, log2_noise=0.0)), Watcher())
+        records += study.records.values()
+
+    asked = [records, *([one for one in records if one.d_model > width] for width in (8, 32))]
+    own, nearest, widest = (np.median(known_of(campaign, told).log2_capacities) for told in asked)
+
+    assert own < nearest < widest
+
+
 def test_what_comes_with_the_package_is_asked_where_the_store_is_silent(tmp_path):
     assert known_of(campaign_of("memorise", tmp_path), []).log2_capacities
 
@@ -98,6 +123,13 @@ def test_worlds_lie_near_what_is_likely_and_anywhere_else():
     # Standard deviations of 0.3 and 2.9; a sample's is off by a fifth or more once in ten thousand times.
     assert 0.24 < np.std(near) < 0.4
     assert np.std(anywhere) > 2.3
+
+
+def test_runs_lapse_as_often_as_they_are_known_to():
+    random = np.random.default_rng(0)
+
+    assert {draw_world(random, 0.0, 10.0, Known((5.0,), (), 0.0)).lapse for _ in range(50)} == {0.0}
+    assert {draw_world(random, 0.0, 10.0, Known((5.0,))).lapse for _ in range(50)} == {0.0, 0.1}
 
 
 def test_a_run_that_learns_takes_as_long_as_runs_did_at_the_nearest_demand():

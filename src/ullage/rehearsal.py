@@ -69,6 +69,9 @@ class Known:
 
     log2_capacities: tuple[float, ...] = ()
     paces: tuple[tuple[float, float], ...] = ()
+    lapse: float | None = (
+        None  # the share of runs that failed below a level that was learned; None: not known
+    )
 
 
 NOTHING = Known()
@@ -82,7 +85,7 @@ def draw_world(random: np.random.Generator, lowest: float, highest: float, known
     return World(
         log2_capacity=float(np.clip(anywhere, lowest - BEYOND, highest + BEYOND)),
         slope=2 ** random.uniform(0.5, 5.0),
-        lapse=float(random.choice([0.0, 0.0, 0.1])),
+        lapse=float(random.choice([0.0, 0.0, 0.1])) if known.lapse is None else min(known.lapse, 0.3),
         concentration=10 ** random.uniform(-0.5, 1.3),
         paces=known.paces,
     )

@@ -22,9 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ullage import keys
+from ullage.boundary import Boundary
 from ullage.campaign import Campaign
 from ullage.job import BACKWARD_FLOPS
 from ullage.observations import observe
+from ullage.protocol import HALF
 from ullage.record import LEARNED, Phase, RunRecord
 from ullage.rehearsal import BEYOND, Known, draw_world, rehearse
 from ullage.request import (
@@ -44,6 +46,7 @@ from ullage.summary import boundary_of
 WORLDS = 20
 ENDS = (0.1, 0.9)
 UNLIKE_WORLDS = 1.1  # by which factor a range is wider than its rehearsals: no world is quite the real one
+MODELS_ASKED = 2  # where the campaign's own has not been run
 DRAWS_APART = 40  # of a boundary's draws: a hundred say where it lies
 # Of the rate of large matrix products: nano trained at 0.17 of it (parity, copy and memorise, batch 256, one
 # XLA thread, 2 cores); what is compiled once a program takes the rest.
@@ -104,34 +107,58 @@ def plan(
 def known_of(campaign: Campaign, records: Sequence[RunRecord]) -> Known:
     """What other runs of the family have shown: stored ones, or else those that come with the package.
 
-    Runs of the same model tell most; where there are none, any model's do.
+    Runs of the same model tell most; where there are none, those of the models that are most like it.
     """
-    name, model_id = campaign.family.name, campaign.settings.recipe.architecture.model_id
     for source in (records, shipped_records()):
-        others = [record for record in source if record.task == name and record.study != campaign.study]
-        same = [record for record in others if record.model_id == model_id]
-        if boundaries := boundaries_in(same) or boundaries_in(others):
-            return Known(boundaries, paces_in(same or others))
+        by_model: dict[str, list[RunRecord]] = {}
+        for record in source:
+            if record.task == campaign.family.name and record.study != campaign.study:
+                by_model.setdefault(record.model_id, []).append(record)
+        boundaries = {model_id: boundaries_in(runs) for model_id, runs in by_model.items()}
+        told = sorted(
+            (unlikeness(campaign, by_model[model_id][0]), model_id)
+            for model_id, found in boundaries.items()
+            if found
+        )
+        asked = 1 if told and told[0][0] == 0.0 else MODELS_ASKED
+        nearest = [model_id for _, model_id in told[:asked]]
+        if nearest:
+            draws = [draw for model_id in nearest for draw in boundaries[model_id]]
+            runs = [run for model_id in nearest for run in by_model[model_id]]
+            return Known(tuple(draws), paces_in(runs), lapse_in(runs))
     return Known()
 
 
-def boundaries_in(records: Sequence[RunRecord]) -> tuple[float, ...]:
-    """Draws of log2 C of every model and step limit in turn.
+def unlikeness(campaign: Campaign, record: RunRecord) -> float:
+    """How little a run's model resembles that of a campaign: the sum of its log2 ratios; 0 for itself."""
+    model = campaign.settings.recipe.architecture
+    if record.model_id == model.model_id:
+        return 0.0
+    mine = {**model.columns(), "parameters": model.parameters(campaign.family.at(record.level).interface)}
+    theirs = {name: getattr(record, name) for name in mine}
+    return 1e-9 + sum(abs(math.log2((theirs[name] or 1) / (mine[name] or 1))) for name in mine)
 
-    One beyond the demands that were tried counts as far beyond: as far as is known, all was learned there.
+
+def boundaries_in(records: Sequence[RunRecord]) -> tuple[float, ...]:
+    """Draws of log2 C of every technique and step limit in turn.
+
+    A boundary beyond the demands that were tried counts as far beyond: as far as is known, all was learned.
     """
-    by_model: dict[tuple[str, str, int], list[RunRecord]] = {}
+    alike: dict[tuple[str, int], list[RunRecord]] = {}
     for record in records:
-        by_model.setdefault((record.model_id, record.technique, record.step_limit), []).append(record)
+        alike.setdefault((record.technique, record.step_limit), []).append(record)
     # One level alone has no boundary.
-    several = [same for same in by_model.values() if len({record.level for record in same}) > 1]
+    several = [same for same in alike.values() if len({record.level for record in same}) > 1]
     fitted = [boundary_of(observe(same).runs, "nominal") for same in several]
-    return tuple(
-        float(draw + BEYOND * ((draw > one.tried[1]) - (draw < one.tried[0])))
-        for one in fitted
-        if one is not None
-        for draw in one.draws[::DRAWS_APART].tolist()
-    )
+    return tuple(draw for one in fitted if one is not None for draw in _draws(one))
+
+
+def _draws(boundary: Boundary) -> list[float]:
+    low, high = boundary.tried
+    middle = float(np.median(boundary.draws))
+    if low <= middle <= high:
+        return np.clip(boundary.draws[::DRAWS_APART], low, high).tolist()
+    return [high + BEYOND if middle > high else low - BEYOND]
 
 
 def paces_in(records: Sequence[RunRecord]) -> tuple[tuple[float, float], ...]:
@@ -142,6 +169,14 @@ def paces_in(records: Sequence[RunRecord]) -> tuple[tuple[float, float], ...]:
             place = math.log2(record.demand_bits)
             shares.setdefault(place, []).append(record.train_steps / record.step_limit)
     return tuple((place, statistics.median(found)) for place, found in sorted(shares.items()))
+
+
+def lapse_in(records: Sequence[RunRecord]) -> float | None:
+    """The share of runs that failed although a harder level was learned; None where there are none."""
+    found = [(one.demand_bits or 0.0, one.skill or 0.0) for one in records if one.is_evidence]
+    hardest = max((bits for bits, skill in found if skill >= LEARNED), default=0.0)
+    below = [skill < HALF for bits, skill in found if bits < hardest]
+    return statistics.fmean(below) if below else None
 
 
 def what_is_left(
