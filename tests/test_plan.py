@@ -138,6 +138,13 @@ def test_a_run_that_learns_takes_as_long_as_runs_did_at_the_nearest_demand():
     assert [paced.share_to_learn(place) for place in (1.0, 3.9, 4.1, 9.0)] == [0.1, 0.1, 0.4, 0.4]
 
 
+def test_a_range_is_four_of_five_rehearsals_or_as_many_as_lie_within_a_factor_of_four():
+    narrow, wide = plans._range(range(100, 201), 0.0, 0.0), plans._range(range(1, 102), 0.0, 0.0)
+
+    assert (narrow["low"], narrow["high"]) == pytest.approx((110 / 1.1, 190 * 1.1))
+    assert wide["low"] < 51 < wide["high"] < 4 * wide["low"]
+
+
 # ── the range ─────────────────────────────────────────────────────────────────────────────────────
 
 

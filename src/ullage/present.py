@@ -214,7 +214,8 @@ def planned(document: Document) -> RenderableType:
         table.add_row(name, number(found["low"]), number(found["high"]))
     table.add_row("time here", *(duration(document["seconds_here"][end]) for end in ("low", "high")))
     lines = [
-        "Four of five rehearsals lie between, with boundaries near those of runs that are known.",
+        "Four of five rehearsals lie between (fewer where they scatter more than fourfold),",
+        "with boundaries near those of runs that are known.",
         _speed(document["speed"]),
         f"{kept} of this study stored in {document['store']}; nothing was trained.",
     ]
