@@ -245,12 +245,11 @@ def queued_by(study: Study) -> Spent:
 def _range(values: Sequence[float], stored: float, least: float) -> dict[str, float]:
     if not values:
         return {"low": 0.0, "high": 0.0}
-    for tail in TAILS:
-        low, high = (float(end) for end in np.quantile(values, [tail, 1 - tail]))
-        # A number of runs that all rehearsals agree upon is known: a grid's.
-        wider = UNLIKE_WORLDS if low < high else 1.0
-        if high * wider**2 < WIDEST * low:
-            break
+    ends = [np.quantile(values, [tail, 1 - tail]).tolist() for tail in TAILS]
+    close = [(low, high) for low, high in ends if high * UNLIKE_WORLDS**2 < WIDEST * low]
+    low, high = (close or ends[-1:])[0]
+    # A number of runs that all rehearsals agree upon is known: a grid's.
+    wider = UNLIKE_WORLDS if low < high else 1.0
     return {"low": max(low / wider - stored, least), "high": max(high * wider - stored, least)}
 
 
