@@ -254,7 +254,7 @@ def _range(values: Sequence[float], stored: float, least: float) -> dict[str, fl
 
 
 def _whole(found: Mapping[str, float]) -> dict[str, int]:
-    return {"low": math.floor(found["low"]), "high": math.ceil(found["high"])}
+    return {end: round(value) for end, value in found.items()}
 
 
 def find_speed(model_id: str, records: Sequence[RunRecord], workers: int) -> dict[str, Any]:
