@@ -289,11 +289,10 @@ def test_time_is_told_from_stored_runs_of_the_model(tmp_path):
     slow = dataclasses.replace(record, train_flops=2e9)
     unknown = dataclasses.replace(record, train_flops=None)
 
-    assert find_speed(record.model_id, [*others, slow, unknown], 1) == {
-        "flops_per_second": 2e9,
-        "workers": 1,
-        "stored_runs": 2,
-    }
+    found = find_speed(record.model_id, [*others, slow, unknown], 1)
+
+    done = plans.work(record.train_steps, 6e9) + plans.work(record.train_steps, 2e9)
+    assert found == {"flops_per_second": pytest.approx(done / 4.0), "workers": 1, "stored_runs": 2}
 
 
 def test_workers_share_the_work_as_far_as_there_are_cores(tmp_path, monkeypatch):
@@ -301,24 +300,31 @@ def test_workers_share_the_work_as_far_as_there_are_cores(tmp_path, monkeypatch)
     record = record_of(tmp_path)
     rates = [find_speed(record.model_id, [record], workers)["flops_per_second"] for workers in (1, 2, 4, 8)]
 
-    assert rates == [3e9, 6e9, 12e9, 12e9]
+    one = plans.work(record.train_steps, 6e9) / 2.0
+    assert rates == pytest.approx([one, 2 * one, 4 * one, 4 * one])
 
 
 def test_without_runs_time_is_told_from_matrix_products(monkeypatch):
-    """A machine of four cores makes 10⁹ FLOPs a second of them, and training 0.15 of that."""
+    """A machine of four cores makes 10⁹ FLOPs a second of them."""
     monkeypatch.setattr(plans, "default_workers", lambda: 4)
 
-    assert find_speed("nano", [], 4) == {"flops_per_second": 1.5e8, "workers": 4, "stored_runs": 0}
-    assert find_speed("nano", [], 1)["flops_per_second"] == pytest.approx(1.5e8 / 4)
+    assert find_speed("nano", [], 4) == {"flops_per_second": 1e9, "workers": 4, "stored_runs": 0}
+    assert find_speed("nano", [], 1)["flops_per_second"] == pytest.approx(1e9 / 4)
 
 
-def test_seconds_are_flops_at_that_speed(tmp_path):
+def test_seconds_are_work_at_that_speed(tmp_path):
     found = planned(tmp_path / "store", **GRID)
-    speed = 0.15 * 1e9 / default_workers()
+    speed = 1e9 / default_workers()
 
     assert found["speed"]["flops_per_second"] == pytest.approx(speed)
-    assert found["seconds_here"]["low"] == pytest.approx(found["train_flops"]["low"] / speed)
-    assert found["seconds_here"]["high"] == pytest.approx(found["train_flops"]["high"] / speed)
+    for end in ("low", "high"):  # all rehearsals of this grid agree
+        done = plans.work(found["train_steps"][end], found["train_flops"][end])
+        assert found["seconds_here"][end] == pytest.approx(done / speed)
+
+
+def test_a_step_takes_its_time_whatever_it_multiplies():
+    assert plans.work(10, 0.0) == 10 * plans.STEP_FLOPS
+    assert plans.work(0, 1e9) > 1e9
 
 
 def test_the_speed_of_matrix_products_is_that_of_a_machine():

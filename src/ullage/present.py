@@ -214,8 +214,8 @@ def planned(document: Document) -> RenderableType:
         table.add_row(name, number(found["low"]), number(found["high"]))
     table.add_row("time here", *(duration(document["seconds_here"][end]) for end in ("low", "high")))
     lines = [
-        "Four of five rehearsals lie between (fewer where they scatter more than fourfold),",
-        "with boundaries near those of runs that are known.",
+        "Four of five rehearsals lie between, or as many as lie within a factor of four;",
+        "boundaries lie near those of runs that are known.",
         _speed(document["speed"]),
         f"{kept} of this study stored in {document['store']}; nothing was trained.",
     ]
@@ -225,7 +225,7 @@ def planned(document: Document) -> RenderableType:
 def _speed(speed: Document) -> str:
     runs = speed["stored_runs"]
     source = f"{counted(runs, 'stored run')} of this model" if runs else "the speed of matrix products here"
-    rate = f"{number(speed['flops_per_second'])} FLOPs a second"
+    rate = f"{number(speed['flops_per_second'])} FLOPs of large products a second"
     return f"Time is told from {source}: {rate} with {counted(speed['workers'], 'worker')}."
 
 

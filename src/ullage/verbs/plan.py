@@ -51,9 +51,9 @@ WIDEST = 4.0  # a range that spans more is of no use to who has to decide
 UNLIKE_WORLDS = 1.1  # by which factor a range is wider than its rehearsals: no world is quite the real one
 MODELS_ASKED = 2  # where the campaign's own has not been run
 DRAWS_APART = 40  # of a boundary's draws: a hundred say where it lies
-# Of the rate of large matrix products: nano trained at 0.17 of it (parity, copy and memorise, batch 256, one
-# XLA thread, 2 cores); what is compiled once a program takes the rest.
-TRAINING_SHARE = 0.15
+# Training makes its products at so much of the rate of large ones, and every step takes as long again as so
+# many FLOPs of those, whatever it multiplies: fitted to the classic campaigns of nano on one idle machine.
+PRODUCT_SHARE, STEP_FLOPS = 0.45, 3.8e8
 MATRIX_SIDE, MATRIX_SECONDS = 1024, 0.25
 
 
@@ -64,6 +64,16 @@ class Spent(NamedTuple):
     final: float
     train_steps: float
     train_flops: float
+
+    @property
+    def work(self) -> float:
+        """How many FLOPs of large matrix products take as long."""
+        return work(self.train_steps, self.train_flops)
+
+
+def work(train_steps: float, train_flops: float) -> float:
+    """What so much training takes, in FLOPs of large matrix products."""
+    return train_flops / PRODUCT_SHARE + train_steps * STEP_FLOPS
 
 
 def plan(
@@ -194,14 +204,13 @@ def what_is_left(
     stored, queued = stored_by(study), queued_by(study)
     ranges = {
         name: _range([getattr(one, name) for one in rehearsed], getattr(stored, name), getattr(queued, name))
-        for name in Spent._fields
+        for name in (*Spent._fields, "work")
     }
-    flops = ranges["train_flops"]
     return {
         "runs": {str(phase): _whole(ranges[phase]) for phase in Phase},
         "train_steps": _whole(ranges["train_steps"]),
-        "train_flops": flops,
-        "seconds_here": {end: value / flops_per_second for end, value in flops.items()},
+        "train_flops": ranges["train_flops"],
+        "seconds_here": {end: value / flops_per_second for end, value in ranges["work"].items()},
     }
 
 
@@ -258,14 +267,14 @@ def _whole(found: Mapping[str, float]) -> dict[str, int]:
 
 
 def find_speed(model_id: str, records: Sequence[RunRecord], workers: int) -> dict[str, Any]:
-    """How fast so many workers train, from stored runs of the model or else from matrix products."""
+    """How much work so many workers do, from stored runs of the model or else from matrix products."""
     timed = [record for record in records if record.model_id == model_id and record.train_flops]
     seconds = sum(record.seconds for record in timed)
     lanes = min(workers, default_workers())  # more workers than cores are no faster
     if seconds > 0:
-        rate = sum(record.train_flops or 0.0 for record in timed) / seconds
+        rate = sum(work(record.train_steps, record.train_flops or 0.0) for record in timed) / seconds
         return {"flops_per_second": rate * lanes, "workers": workers, "stored_runs": len(timed)}
-    rate = TRAINING_SHARE * matrix_flops_per_second() / default_workers()
+    rate = matrix_flops_per_second() / default_workers()
     return {"flops_per_second": rate * lanes, "workers": workers, "stored_runs": 0}
 
 
