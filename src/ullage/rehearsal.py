@@ -42,9 +42,8 @@ class World:
     lapse: float
     concentration: float
     hole: tuple[float, float] = (0.0, 0.0)
-    paces: tuple[
-        tuple[float, float], ...
-    ] = ()  # log2 demand, and the share of its steps that a run took there
+    # log2 demand, and the share of its steps that a run took there
+    paces: tuple[tuple[float, float], ...] = ()
 
     def share_to_learn(self, log2_demand: float) -> float:
         """Which share of its steps a run takes that learns."""
@@ -69,9 +68,8 @@ class Known:
 
     log2_capacities: tuple[float, ...] = ()
     paces: tuple[tuple[float, float], ...] = ()
-    lapse: float | None = (
-        None  # the share of runs that failed below a level that was learned; None: not known
-    )
+    # the share of runs that failed below a level that was learned; None: not known
+    lapse: float | None = None
 
 
 NOTHING = Known()

@@ -102,7 +102,7 @@ def plan(
     campaigns = find_campaigns(families, settings, opened)
     study = Study(campaigns, opened)
     model_id = settings.recipe.architecture.model_id
-    records = list(opened.read().records.values())
+    records = list(study.known.values())
     speed = find_speed(model_id, records, workers or default_workers())
     known = {campaign.family.name: known_of(campaign, records) for campaign in campaigns}
     return {
