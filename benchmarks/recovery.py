@@ -1,7 +1,9 @@
 """Whether a fit finds known capacities again, and how wide its intervals are.
 
-    python benchmarks/recovery.py [--worlds 200] [--first 0] [--broken chance|lapse|slope] [--json]
-    python benchmarks/recovery.py --calibration 200 [--first 0] [--json]
+    python benchmarks/recovery.py [--worlds 200] [--first 0] [--broken chance|lapse|slope]
+                                  [--workers N | --together] [--json]
+    python benchmarks/recovery.py --calibration 200 [--first 0] [--broken lapse|slope]
+                                  [--workers N | --together] [--json]
 
 The first draws worlds of six kinds in turn (`ullage.worlds`), fits each, and tells how often the 90 %
 intervals of log2 C (each model, the typical family) and of log2 C_task (each model on each family) hold
@@ -19,18 +21,27 @@ program fails it (p < 0.001) once in a thousand.
 """
 
 import argparse
+import concurrent.futures
+import dataclasses
+import functools
 import json
 import math
+import multiprocessing
+import os
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ullage.boundary import Interval
-from ullage.capacity import Settings, fit
+from ullage.capacity import Settings, fit, posterior_of, prepared
+from ullage.observations import NOMINAL
 from ullage.posterior import Posterior
 from ullage.readoff import families_of, family_capacity, half_skill, learners, model_capacity
+from ullage.sampler import CHAINS, one_chain
+from ullage.tabled import Sizes, sizes_of, tabled
 from ullage.worlds import KINDS, World, draw_prior_world, draw_world
 
 SETTINGS = {
@@ -40,6 +51,7 @@ SETTINGS = {
     "slope": Settings(rival="one_slope"),
 }
 BINS, RANKED = 10, 99  # ranks 0 to 99
+CHAINS_TOGETHER = 4  # shorter ones, and more of them: a GPU steps all of them at once
 # The 0.999 quantile of chi-squared with nine degrees of freedom.
 CHI_SQUARED_LIMIT = 27.88
 
@@ -73,33 +85,19 @@ def recovered(world: World, posterior: Posterior) -> dict[str, list[Any]]:
     return found
 
 
-def recovery(worlds: int, first: int, broken: str | None) -> dict[str, Any]:
-    """All worlds, kind by kind and together."""
-    kinds = list(KINDS)
-    rows: dict[str, dict[str, list[Any]]] = {kind: {"C": [], "C_task": []} for kind in (*kinds, "all")}
-    trusted, seconds = [], []
-    for seed in range(first, first + worlds):
-        kind = kinds[seed % len(kinds)]
-        world = draw_world(kind, seed, told_chance=broken != "chance")
-        began = time.perf_counter()
-        posterior = fit(world.observations, settings=SETTINGS[broken])
-        seconds.append(time.perf_counter() - began)
-        trusted.append(posterior.diagnostics.trusted)
-        told = recovered(world, posterior)
-        held = " ".join(f"{name} {np.mean([held for held, _ in found]):.2f}" for name, found in told.items())
-        print(f"world {seed}, {kind}: {held}, {posterior.diagnostics}", file=sys.stderr, flush=True)
-        for name, found in told.items():
-            rows[kind][name] += found
-            rows["all"][name] += found
-    table = {kind: {name: _told(found) for name, found in row.items() if found} for kind, row in rows.items()}
-    return {
-        "worlds": worlds,
-        "first": first,
-        "broken": broken,
-        "trusted": float(np.mean(trusted)),
-        "seconds_a_fit": float(np.median(seconds)),
-        "kinds": {kind: row for kind, row in table.items() if row},
-    }
+def recovery(worlds: Sequence[World], posteriors: Sequence[Posterior]) -> dict[str, Any]:
+    """What the intervals hold, kind by kind and together."""
+    found = [
+        (world.kind, recovered(world, posterior)) for world, posterior in zip(worlds, posteriors, strict=True)
+    ]
+    kinds = {}
+    for kind in (*KINDS, "all"):
+        here = [row for of_kind, row in found if kind in (of_kind, "all")]
+        if here:
+            kinds[kind] = {
+                name: _told([one for row in here for one in row[name]]) for name in ("C", "C_task")
+            }
+    return {"kinds": kinds}
 
 
 def _told(found: list[Any]) -> dict[str, Any]:
@@ -109,18 +107,15 @@ def _told(found: list[Any]) -> dict[str, Any]:
     return {"coverage": float(held.mean()), "median_width": middle, "count": len(found)}
 
 
-def calibration(worlds: int, first: int) -> dict[str, Any]:
+def calibration(worlds: Sequence[World], posteriors: Sequence[Posterior]) -> dict[str, Any]:
     """The ranks of the truth among thinned draws, for one C and one C_task of each world."""
     ranks: dict[str, list[int]] = {"C": [], "C_task": []}
-    for seed in range(first, first + worlds):
-        world = draw_prior_world(seed)
-        posterior = fit(world.observations)
-        families = len(world.families)
-        each = [half_skill(posterior, 0, 0, family) for family in range(families)]
+    for world, posterior in zip(worlds, posteriors, strict=True):
+        each = [half_skill(posterior, 0, 0, family) for family in range(len(world.families))]
         thinned = np.linspace(0, posterior.count - 1, RANKED).round().astype(int)
         ranks["C"].append(int((np.mean(each, axis=0)[thinned] < world.log2_capacity[0].mean()).sum()))
         ranks["C_task"].append(int((each[0][thinned] < world.log2_capacity[0, 0]).sum()))
-    return {"worlds": worlds, "first": first} | {name: _uniform(found) for name, found in ranks.items()}
+    return {name: _uniform(found) for name, found in ranks.items()}
 
 
 def _uniform(ranks: list[int]) -> dict[str, Any]:
@@ -132,6 +127,53 @@ def _uniform(ranks: list[int]) -> dict[str, Any]:
         "chi_squared": statistic,
         "passed": statistic < CHI_SQUARED_LIMIT,
     }
+
+
+# ── how the worlds are fitted ─────────────────────────────────────────────────────────────────────
+
+
+def fitted(worlds: Sequence[World], settings: Settings, workers: int) -> list[Posterior]:
+    """One fit at a time in each worker, which has a sampler of its own with two chains side by side."""
+    spawn = multiprocessing.get_context("spawn")
+    found = []
+    with concurrent.futures.ProcessPoolExecutor(workers, spawn) as pool:
+        for posterior in pool.map(functools.partial(_fit, settings=settings), worlds):
+            found.append(posterior)
+            print(
+                f"world {len(found)} of {len(worlds)}: {posterior.diagnostics}", file=sys.stderr, flush=True
+            )
+    return found
+
+
+def _fit(world: World, settings: Settings) -> Posterior:
+    return fit(world.observations, settings=settings)
+
+
+def fitted_together(worlds: Sequence[World], settings: Settings) -> list[Posterior]:
+    """All fits as one program: their chains take their steps side by side on whatever JAX finds."""
+    import jax
+    import numpyro
+
+    numpyro.enable_x64()
+    conditions = [prepared(world.observations, NOMINAL)[0] for world in worlds]
+    sizes = Sizes(*map(max, zip(*map(sizes_of, conditions), strict=True)))
+    tables = [tabled(one, sizes) for one in conditions]
+    chain = one_chain(settings.rival, settings.scatter, settings.warmup, settings.draws)
+    keys = jax.random.split(jax.random.key(settings.seed), (len(tables), CHAINS_TOGETHER))
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *tables)
+    sampled = jax.device_get(jax.jit(jax.vmap(jax.vmap(chain, (0, None))))(keys, stacked))
+    return [
+        posterior_of({name: values[place] for name, values in sampled.items()}, table, one, settings)
+        for place, (table, one) in enumerate(zip(tables, conditions, strict=True))
+    ]
+
+
+def draw_worlds(seeds: Sequence[int], broken: str | None, of_prior: bool) -> list[World]:
+    """Worlds of the prior, or of all kinds in turn."""
+    if of_prior:
+        return [draw_prior_world(seed) for seed in seeds]
+    kinds = list(KINDS)
+    return [draw_world(kinds[seed % len(kinds)], seed, told_chance=broken != "chance") for seed in seeds]
 
 
 def show(found: dict[str, Any]) -> None:
@@ -147,22 +189,42 @@ def show(found: dict[str, Any]) -> None:
             for name in ("C", "C_task")
         ]
         print(f"{kind:16s} {cells[0]:>15s} {cells[1]:>20s}")
-    print(f"trusted {found['trusted']:.3f}; {found['seconds_a_fit']:.1f} s a fit")
+    print(f"trusted {found['trusted']:.3f}; {found['worlds']} fits in {found['seconds']:.0f} s")
 
 
 def main() -> None:
     """Read the arguments, draw, fit, tell."""
-    parser = argparse.ArgumentParser(description="Fits worlds whose capacities are known.")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--worlds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0, help="seed of the first world")
     parser.add_argument("--broken", choices=["chance", "lapse", "slope"])
     parser.add_argument("--calibration", type=int, default=0, help="so many worlds from the prior")
+    parser.add_argument("--workers", type=int, default=max((os.cpu_count() or 2) // CHAINS, 1))
+    parser.add_argument("--together", action="store_true", help="fit all at once, for a GPU")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
-    if chosen.calibration:
-        found = calibration(chosen.calibration, chosen.first)
+    worlds = draw_worlds(
+        range(chosen.first, chosen.first + (chosen.calibration or chosen.worlds)),
+        chosen.broken,
+        bool(chosen.calibration),
+    )
+    began = time.perf_counter()
+    if chosen.together:
+        settings = dataclasses.replace(SETTINGS[chosen.broken], warmup=300, draws=300)
+        posteriors = fitted_together(worlds, settings)
     else:
-        found = recovery(chosen.worlds, chosen.first, chosen.broken)
+        posteriors = fitted(worlds, SETTINGS[chosen.broken], chosen.workers)
+    seconds = time.perf_counter() - began
+    found = (calibration if chosen.calibration else recovery)(worlds, posteriors)
+    found |= {
+        "worlds": len(worlds),
+        "first": chosen.first,
+        "broken": chosen.broken,
+        "trusted": float(np.mean([posterior.diagnostics.trusted for posterior in posteriors])),
+        "seconds": seconds,
+    }
     if chosen.json:
         print(json.dumps(found))
     else:

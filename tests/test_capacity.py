@@ -235,6 +235,45 @@ def test_what_fills_up_a_table_has_no_runs():
     assert table.active.tolist() == [1.0, 0.0, 0.0, 0.0]
 
 
+def test_only_a_pair_that_was_seen_to_learn_and_to_fail_counts_as_bounded():
+    learned, failed = dict.fromkeys(BOTH_ENDS, 1.0), dict.fromkeys(BOTH_ENDS, 0.0)
+    runs = [
+        *runs_of("a", SMALL, BOTH_ENDS),
+        *runs_of("a", LARGE, learned),
+        *runs_of("b", SMALL, failed),
+        *runs_of("b", LARGE, BOTH_ENDS),
+    ]
+
+    table = tabled(conditions_of(runs, "nominal"))
+
+    assert table.bounded[:2, :2].tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert not tabled(conditions_of(runs_of("a", SMALL, BOTH_ENDS), "nominal")).bounded.any()
+
+
+def test_where_notions_are_mixed_stored_bits_count_as_the_same_share_of_the_bandwidth():
+    stored = runs_of("b", SMALL, BOTH_ENDS, notion="storage", parameters=10_000)
+    mixed = conditions_of(runs_of("a", SMALL, BOTH_ENDS, parameters=10_000) + stored, "nominal")
+    apart = math.log2(3.6 * 10_000 / (4 * 8 * 32))
+
+    assert mixed.notions == ("context", "storage")
+    np.testing.assert_allclose(mixed.log2_offset, [0.0, apart])
+    np.testing.assert_allclose(mixed.middles(), [3.0, 3.0 - apart])
+    assert conditions_of(stored, "storage").log2_offset.tolist() == [0.0]
+    unknown = conditions_of(runs_of("a", SMALL, BOTH_ENDS) + runs_of("b", SMALL, BOTH_ENDS), "nominal")
+    assert unknown.log2_offset.tolist() == [0.0, 0.0]
+
+
+def test_a_stored_family_keeps_its_capacity_in_bits():
+    stored = runs_of("b", SMALL, BOTH_ENDS, notion="storage", parameters=10_000)
+    runs = runs_of("a", SMALL, BOTH_ENDS, parameters=10_000) + stored
+    offset = conditions_of(runs, "nominal").log2_offset[1]
+
+    posterior = posterior_of(runs, "nominal", difficulty=[-offset / 2, offset / 2])
+
+    for family in (0, 1):
+        assert readoff.family_capacity(posterior, 0, 0, family).median == pytest.approx(8.0)
+
+
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_difficulties_sum_to_zero(count):
     basis = zero_sum_basis(count, 8)

@@ -94,10 +94,20 @@ def fit_conditions(
         "warmup": settings.warmup,
         "draws": settings.draws,
     }
-    chains = sample(table, request)
-    diverging = int(chains.pop("diverging").sum())
-    chains.pop("num_steps")
-    diagnostics = diagnose(chains, diverging)
+    return posterior_of(sample(table, request), table, conditions, settings, effort, excluded)
+
+
+def posterior_of(
+    sampled: Mapping[str, np.ndarray],
+    table: Table,
+    conditions: Conditions,
+    settings: Settings,
+    effort: Effort | None = None,
+    excluded: Mapping[str, int] | None = None,
+) -> Posterior:
+    """What was sampled from a table, (chains, draws, …) by name, as a posterior of its conditions."""
+    chains = {name: values for name, values in sampled.items() if name not in ("diverging", "num_steps")}
+    diagnostics = diagnose(chains, int(sampled["diverging"].sum()))
     flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in chains.items()}
     draws = readable(flat, table, conditions)
     return Posterior(
@@ -139,8 +149,7 @@ def readable(flat: Mapping[str, np.ndarray], table: Table, conditions: Condition
         draws["model"] = flat["ability"][:, :models] * table.several
     if "model" in flat:
         draws["model"] = flat["model"][:, :models] * flat["model_scale"][:, None] * table.several
-        scale = flat["pair_scale"][:, None, None] * table.several
-        draws["pair"] = flat["pair"][:, :models, :families] * scale
+        draws["pair"] = flat["pair"][:, :models, :families]
     if "technique" in flat:
         used = len(conditions.techniques) - 1
         special = flat["technique_family"] * flat["technique_family_scale"][:, None, None]

@@ -25,7 +25,7 @@ import numpy as np
 
 from ullage.boundary import STEPS, in_steps
 from ullage.budget import STORAGE_BITS_PER_PARAMETER
-from ullage.observations import NO_TECHNIQUE, Model, Observation
+from ullage.observations import NO_TECHNIQUE, NOMINAL, Model, Observation
 
 OUTCOMES = STEPS + 1  # a skill is 0/20, 1/20 … 20/20
 STORED = "storage"  # the notion that is held against what the weights hold
@@ -52,6 +52,7 @@ class Conditions:
     skill: np.ndarray  # the mean of a condition's runs, not rounded
     floor: np.ndarray  # the score of guessing; 0 where it is not told
     questions: np.ndarray  # how many a run was graded on; 0 where it is not told
+    notions: tuple[str, ...]  # of each family: the notion in which its demand is told
 
     def __len__(self) -> int:
         return len(self.level)
@@ -62,16 +63,37 @@ class Conditions:
         return np.log2(self.demand_bits)
 
     @property
+    def log2_asked(self) -> np.ndarray:
+        """log2 of what each condition asks for, in bits that can be compared between the notions.
+
+        What is stored is held against what weights hold and all else against a bandwidth, which is another
+        amount by far. Where a table mixes them, stored bits are told as the same share of the bandwidth.
+        """
+        return self.log2_demand - self.log2_offset[self.family]
+
+    @property
+    def log2_offset(self) -> np.ndarray:
+        """Of each family, by how many log2 bits its budget is larger than the one of this table."""
+        stored = np.array([notion == STORED for notion in self.notions])
+        offered = [(self._stored_bits(place), self.budget_bits(place)) for place in range(len(self.models))]
+        if stored.all() or not all(bits and budget for bits, budget in offered):
+            return np.zeros(len(stored))
+        return stored * float(
+            np.mean([math.log2(bits / budget) for bits, budget in offered if bits and budget])
+        )
+
+    def _stored_bits(self, place: int) -> float | None:
+        parameters = self.parameters[place]
+        return None if parameters is None else parameters * STORAGE_BITS_PER_PARAMETER
+
+    @property
     def runs(self) -> np.ndarray:
         """How many runs each condition has."""
         return self.counts.sum(axis=1)
 
     def budget_bits(self, place: int) -> float | None:
         """The budget that a model's growth is told against: what it can store, or else its bandwidth."""
-        if self.notion == STORED:
-            parameters = self.parameters[place]
-            return None if parameters is None else parameters * STORAGE_BITS_PER_PARAMETER
-        return self.models[place].bandwidth_bits
+        return self._stored_bits(place) if self.notion == STORED else self.models[place].bandwidth_bits
 
     @property
     def log2_budgets(self) -> np.ndarray:
@@ -87,8 +109,8 @@ class Conditions:
         return misread(float(self.floor[place]), float(self.questions[place]))
 
     def middles(self) -> np.ndarray:
-        """Of each family, the middle of the log2 demands that were tried."""
-        tried = [self.log2_demand[self.family == place] for place in range(len(self.families))]
+        """Of each family, the middle of what its levels ask for; see `log2_asked`."""
+        tried = [self.log2_asked[self.family == place] for place in range(len(self.families))]
         return np.array([(demands.min() + demands.max()) / 2 for demands in tried])
 
     def only(self, kept: np.ndarray) -> "Conditions":
@@ -115,7 +137,7 @@ def conditions_from_json(document: dict[str, Any]) -> Conditions:
     values: dict[str, Any] = {
         name: np.array(value) if name in arrays else value for name, value in document.items()
     }
-    for name in ("families", "techniques", "parameters"):
+    for name in ("families", "techniques", "parameters", "notions"):
         values[name] = tuple(values[name])
     values["models"] = tuple(Model(**model) for model in document["models"])
     return Conditions(**values)
@@ -155,7 +177,15 @@ def conditions_of(runs: Iterable[Observation], notion: str) -> Conditions:
         counts,
         np.array([skills[key] for key in keys]) / counts.sum(axis=1),
         *np.array([graded[key] for key in keys], dtype=float).T,
+        notions=tuple(_notion(known, name, notion) for name in families),
     )
+
+
+def _notion(runs: Iterable[Observation], family: str, notion: str) -> str:
+    """The notion in which a family's demand is told: its own where each is told in its own."""
+    if notion != NOMINAL:
+        return notion
+    return next(run.nominal for run in runs if run.task == family)
 
 
 @functools.lru_cache(maxsize=4096)

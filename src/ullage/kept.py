@@ -20,7 +20,7 @@ from ullage.errors import BadInput
 from ullage.observations import Effort
 from ullage.posterior import Diagnostics, Posterior
 
-FORMAT = 1  # raised when the meaning of what is kept, or the model itself, changes
+FORMAT = 2  # raised when the meaning of what is kept, or the model itself, changes
 
 
 def posterior_of(

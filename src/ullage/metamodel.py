@@ -67,19 +67,23 @@ def hierarchical(table: Table, scatter: Scatter, slopes: Slopes = sample_slopes)
     with numpyro.plate("families", families):
         free = draw("difficulty_free", dist.Normal(0.0, jnp.roll(used, -1).at[-1].set(1.0)))
     difficulty = told("difficulty", table.zero_sum @ free)
-    # What is peculiar to one model on one family is smaller than what either of them does.
-    pair_scale = draw("pair_scale", dist.LogNormal(math.log(0.2), 0.6))
-    with numpyro.plate("models", models, dim=-2), numpyro.plate("families", families, dim=-1):
-        pair = draw("pair", dist.Normal(0.0, 1.0)) * pair_scale * table.several
-    middle = (
-        typical
-        + (growth * table.log2_budget + own)[table.model]
-        - difficulty[table.family]
-        + pair[table.model, table.family]
-        + sample_techniques(table)
-    )
+    common = typical + (growth * table.log2_budget + own)[:, None] - difficulty[None, :]
+    middle = (common + sample_pairs(table, common))[table.model, table.family] + sample_techniques(table)
     slope = slopes(table)
     tally(table, scatter, slope[table.family] * (middle - centred(table)))
+
+
+def sample_pairs(table: Table, common: Float[Array, "models families"]) -> Float[Array, "models families"]:
+    """What is peculiar to one model on one family, which is smaller than what either of them does."""
+    scale = draw("pair_scale", dist.LogNormal(math.log(0.2), 0.6))
+    # Where runs tell a boundary, they tell the sum with what is common, so the sum is what is drawn;
+    # elsewhere it is what strays. The scale is split half and half between the two ways: few runs would make a funnel
+    # of the one, many runs a ridge of the other.
+    bounded, half = table.bounded, jnp.sqrt(scale)
+    with numpyro.plate("models", len(common), dim=-2), numpyro.plate("families", common.shape[1], dim=-1):
+        cell = draw("cell", dist.Normal(common * bounded, half * bounded + (1 - bounded)))
+    strayed = jnp.where(bounded > 0, (cell - common) * half, cell * scale)
+    return told("pair", strayed * table.several)
 
 
 def sample_techniques(table: Table) -> Float[Array, "conditions"]:

@@ -146,6 +146,8 @@ class Posterior:
         middle = np.full(self.count, float(np.mean(self.conditions.middles()))) + self.of("typical")
         middle = middle + self._of_model(model, log2_budget) - self._difficulty(family)
         middle = middle + self._gain(technique, family) + self._pair(model, family)
+        if family is not None:
+            middle = middle + self.conditions.log2_offset[family]
         of_family = {
             name: self.draws[name][:, family] if family is not None else self._new(name)
             for name in ("slope", "low", "high", *self._spread())

@@ -20,7 +20,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -155,6 +155,12 @@ def _answer(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _program(model: str, scatter: str, warmup: int, draws: int) -> Any:
     """All chains of one kind of fit as one compiled program, which takes any table of one size."""
     import jax
+
+    return jax.pmap(one_chain(model, scatter, warmup, draws), in_axes=(0, None))
+
+
+def one_chain(model: str, scatter: str, warmup: int, draws: int) -> Callable[[Any, Table], dict[str, Any]]:
+    """A function from a key and a table to the draws of one chain, for `pmap` or `vmap`."""
     from numpyro.infer import MCMC, NUTS, init_to_value
 
     from ullage.metamodel import RIVALS, TOGETHER
@@ -169,7 +175,7 @@ def _program(model: str, scatter: str, warmup: int, draws: int) -> Any:
         sampler.run(key, table, SCATTERS[scatter], extra_fields=("diverging", "num_steps"))
         return {**sampler.get_samples(), **sampler.get_extra_fields()}
 
-    return jax.pmap(chain, in_axes=(0, None))
+    return chain
 
 
 if __name__ == "__main__":

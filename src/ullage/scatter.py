@@ -41,19 +41,21 @@ Scatter = Callable[[Table, Any], Array]
 
 
 def log_beta_binomial(
-    expected: Float[Array, "conditions"], concentration: Float[Array, "conditions"]
+    expected: Float[Array, "conditions"],
+    concentration: Float[Array, "families"],
+    family: Any = slice(None),
 ) -> Float[Array, "conditions outcomes"]:
-    """log of the probability of each number of twentieths.
+    """log of the probability of each number of twentieths; `family` tells whose concentration each has.
 
     Γ(a + k) / Γ(a) is the product of a, a + 1, … a + k − 1: sums of logarithms, no gamma function.
     """
     inside = LEAST_SKILL + (1 - 2 * LEAST_SKILL) * expected
-    a, b = inside * concentration, (1 - inside) * concentration
+    a, b = inside * concentration[family], (1 - inside) * concentration[family]
     places = jnp.arange(STEPS, dtype=a.dtype)
     rising = [jnp.log(start[:, None] + places[None, :]) @ jnp.asarray(FIRST, a.dtype) for start in (a, b)]
     whole = jnp.log(concentration[:, None] + places[None, :]).sum(axis=1)
     choose = jnp.asarray(LOG_CHOOSE, a.dtype)
-    return choose[None, :] + rising[0] + rising[1][:, ::-1] - whole[:, None]
+    return choose[None, :] + rising[0] + rising[1][:, ::-1] - whole[family][:, None]
 
 
 def draw(name: str, distribution: dist.Distribution) -> Any:
@@ -90,7 +92,7 @@ def beta_binomial(table: Table, tilt: Float[Array, "conditions"]) -> Float[Array
     concentration = sample_concentration(table, "concentration")
     told("low", jnp.zeros_like(lapse))
     high = told("high", 1 - lapse)
-    return log_beta_binomial(high[table.family] * jax.nn.sigmoid(tilt), concentration[table.family])
+    return log_beta_binomial(high[table.family] * jax.nn.sigmoid(tilt), concentration, table.family)
 
 
 def own_floor(table: Table, tilt: Float[Array, "conditions"]) -> Float[Array, "conditions outcomes"]:
@@ -100,7 +102,7 @@ def own_floor(table: Table, tilt: Float[Array, "conditions"]) -> Float[Array, "c
     concentration = sample_concentration(table, "concentration")
     high = told("high", 1 - lapse)
     expected = low[table.family] + (high - low)[table.family] * jax.nn.sigmoid(tilt)
-    return log_beta_binomial(expected, concentration[table.family])
+    return log_beta_binomial(expected, concentration, table.family)
 
 
 def mixture(table: Table, tilt: Float[Array, "conditions"]) -> Float[Array, "conditions outcomes"]:
@@ -124,7 +126,7 @@ def no_lapse(table: Table, tilt: Float[Array, "conditions"]) -> Float[Array, "co
     concentration = sample_concentration(table, "concentration")
     told("low", jnp.zeros_like(concentration))
     told("high", jnp.ones_like(concentration))
-    return log_beta_binomial(jax.nn.sigmoid(tilt), concentration[table.family])
+    return log_beta_binomial(jax.nn.sigmoid(tilt), concentration, table.family)
 
 
 SCATTERS: dict[str, Scatter] = {
