@@ -106,6 +106,32 @@ def test_utilisation_is_told_under_one_notion_and_not_where_notions_are_mixed():
     assert readoff.utilisation(posterior_of(runs, "nominal"), 0, 0) is None
 
 
+def test_headroom_is_what_a_budget_has_left_and_its_ends_are_exchanged():
+    runs = runs_of("a", SMALL, BOTH_ENDS)
+    stray = np.linspace(-1.0, 1.0, DRAWS)
+
+    capacity = readoff.model_capacity(posterior_of(runs, typical=stray), 0, 0)
+    left = readoff.headroom(posterior_of(runs, typical=stray), 0, 0)
+    nothing = readoff.headroom(
+        posterior_of(runs_of("a", SMALL, dict.fromkeys(BOTH_ENDS, 1.0)), typical=9.0), 0, 0
+    )
+
+    assert left is not None
+    assert nothing is not None
+    assert left["bandwidth"].low == 1024 - capacity.high
+    assert left["bandwidth"].high == 1024 - capacity.low
+    assert nothing["bandwidth"].to_json() == {"median": None, "low": None, "high": 1024 - 32.0}
+    assert readoff.headroom(posterior_of(runs, "nominal"), 0, 0) is None
+
+
+def test_the_boundary_of_a_family_is_told_in_levels_too():
+    conditions = conditions_of(runs_of("a", SMALL, BOTH_ENDS), "context")
+
+    found = readoff.in_levels(conditions, 0, readoff.Interval(None, 8.0, 24.0))
+
+    assert (found.median, found.low, found.high) == (None, 3.0, 4.5)
+
+
 def test_storage_is_held_against_what_weights_hold():
     runs = runs_of("a", SMALL, BOTH_ENDS, notion="storage", parameters=100)
 

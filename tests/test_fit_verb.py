@@ -53,8 +53,12 @@ def test_the_document_is_what_was_promised(document):
     model |= {"parameters", "technique"}
 
     assert document["demand_notion"] == "context"
-    assert all(model | {"capacity_bits", "utilisation"} == row.keys() for row in document["models"])
-    assert all(model | {"task", "capacity_bits"} == row.keys() for row in document["capacity"])
+    assert all(
+        model | {"capacity_bits", "utilisation", "headroom_bits"} == row.keys() for row in document["models"]
+    )
+    assert all(
+        model | {"task", "capacity_bits", "boundary_level"} == row.keys() for row in document["capacity"]
+    )
     assert document["tasks"].keys() == {"reverse", "sort"}
     assert document["source"] == "file"
     assert json.loads(json.dumps(document, allow_nan=False)) == document

@@ -1,6 +1,9 @@
 """The sampler's process: it outlives neither its driver nor a mistake, and no answer passes for another."""
 
+import json
 import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -68,3 +71,44 @@ def test_the_sampler_ends_when_nobody_can_ask_any_more():
         time.sleep(0.05)
     assert process.poll() == 0
     sampler.restart()
+
+
+COUNT_COMPILATIONS = """
+import json, sys
+import jax.monitoring, numpyro
+from ullage import sampler
+from ullage.capacity import Settings
+from ullage.conditions import conditions_of
+from ullage.observations import Model, Observation
+from ullage.tabled import tabled
+
+numpyro.set_host_device_count(sampler.CHAINS)
+compiled = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, *_, **__: compiled.append(event) if event.endswith("backend_compile_duration") else None
+)
+counts = []
+for levels in json.loads(sys.argv[1]):
+    runs = [
+        Observation("sort", level, 0, "input", {"input": float(level)}, float(level < 7), Model("m"))
+        for level in range(1, levels + 1)
+    ]
+    request = {"model": "pooled", "scatter": "own_floor", "seed": 0, "warmup": 5, "draws": 5}
+    before = len(compiled)
+    arrays = {**tabled(conditions_of(runs, "nominal"))._asdict(), sampler.REQUEST: json.dumps(request)}
+    sampler._answer(arrays)
+    counts.append(len(compiled) - before)
+print(json.dumps(counts))
+"""
+
+
+def test_a_second_fit_of_a_like_size_does_not_compile():
+    levels = [5, 20, 40]  # two that are padded to the same size, and a larger one
+    command = [sys.executable, "-c", COUNT_COMPILATIONS, json.dumps(levels)]
+
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    first, like, larger = json.loads(ended.stdout)
+    assert first > 0
+    assert like == 0
+    assert larger > 0

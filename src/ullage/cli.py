@@ -127,7 +127,7 @@ def fit(
     steps: int | None = None,
     trials: int | None = None,
     train_examples: int | None = None,
-    scatter: str = "beta_binomial",
+    scatter: str = "own_floor",
     notions: bool = True,
     keep: Path | None = None,
     force: Switch = False,
@@ -148,7 +148,7 @@ def fit(
     train_examples
         Only runs with so many training examples.
     scatter
-        How runs of one condition scatter: beta_binomial, own_floor or mixture.
+        How runs of one condition scatter: own_floor, beta_binomial or mixture.
     notions
         Score each notion of demand by how well it predicts held-out levels; takes a dozen fits.
     keep

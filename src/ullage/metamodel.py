@@ -77,8 +77,8 @@ def sample_pairs(table: Table, common: Float[Array, "models families"]) -> Float
     """What is peculiar to one model on one family, which is smaller than what either of them does."""
     scale = draw("pair_scale", dist.LogNormal(math.log(0.2), 0.6))
     # Where runs tell a boundary, they tell the sum with what is common, so the sum is what is drawn;
-    # elsewhere it is what strays. The scale is split half and half between the two ways: few runs would make a funnel
-    # of the one, many runs a ridge of the other.
+    # elsewhere it is what strays. The scale is split half and half between the two ways: few runs would
+    # make a funnel of the one, many runs a ridge of the other.
     bounded, half = table.bounded, jnp.sqrt(scale)
     with numpyro.plate("models", len(common), dim=-2), numpyro.plate("families", common.shape[1], dim=-1):
         cell = draw("cell", dist.Normal(common * bounded, half * bounded + (1 - bounded)))
@@ -104,6 +104,7 @@ def sample_techniques(table: Table) -> Float[Array, "conditions"]:
 def independent(table: Table, scatter: Scatter) -> None:
     """Each family for itself: its boundary anywhere near its levels, its slope anything that is met."""
     with numpyro.plate("families", len(table.active)):
+        # The typical boundary and a family's own difficulty at once; slopes as if no other family were known.
         boundary = draw("boundary", dist.Normal(0.0, 4.0))
         slope = jnp.exp(draw("log_slope", dist.Normal(1.6, 1.0)))
     told("difficulty", -boundary)
@@ -112,7 +113,7 @@ def independent(table: Table, scatter: Scatter) -> None:
 
 def pooled(table: Table, scatter: Scatter) -> None:
     """One boundary and one slope for all."""
-    boundary = draw("typical", dist.Normal(0.0, 3.0))
+    boundary = draw("typical", dist.Normal(0.0, 3.0))  # as in `hierarchical`
     log_slope = draw("pooled_slope", dist.Normal(0.7, 1.0))  # mixed families make a shallow curve
     told("log_slope", log_slope * jnp.ones_like(table.active))
     tally(table, scatter, jnp.exp(log_slope) * (boundary - centred(table)))
@@ -120,6 +121,8 @@ def pooled(table: Table, scatter: Scatter) -> None:
 
 def response(table: Table, scatter: Scatter) -> None:
     """Ability less difficulty: what is asked in bits is not looked at."""
+    # The scale of item response theory: models have a spread of one, and at slope one an item that is one
+    # harder is learned e times more seldom. Items reach from what all learn to what none does.
     with numpyro.plate("models", len(table.log2_budget)):
         ability = draw("ability", dist.Normal(0.0, 1.0)) * table.several
     item_scale = draw("item_scale", dist.LogNormal(math.log(2.0), 0.5))

@@ -26,7 +26,10 @@ def _models(document: Document) -> RenderableType:
     rows = plain_table("model", "technique", "C, bits [90 %]", "share of its budget")
     for model in document["models"]:
         shares = model["utilisation"] or {}
-        told = ", ".join(f"{_percent(share)} of the {name}" for name, share in shares.items())
+        left = model["headroom_bits"] or {}
+        told = ", ".join(
+            f"{_percent(share)} of the {name}, {interval(left[name])} left" for name, share in shares.items()
+        )
         rows.add_row(model["model_id"], model["technique"], interval(model["capacity_bits"]), told or "–")
     return rows
 
@@ -36,11 +39,11 @@ def _percent(share: Document) -> str:
 
 
 def _tasks(document: Document) -> RenderableType:
-    rows = plain_table("family", "difficulty, log2 bits", "slope", "C of each model, bits")
+    rows = plain_table("family", "difficulty, log2 bits", "slope", "C of each model, bits (level)")
     for name, task in document["tasks"].items():
         found = [
             f"{one['model_id']}{'' if one['technique'] == 'none' else '+' + one['technique']} "
-            f"{interval(one['capacity_bits'])}"
+            f"{interval(one['capacity_bits'])} (level {interval(one['boundary_level'])})"
             for one in document["capacity"]
             if one["task"] == name
         ]

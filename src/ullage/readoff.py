@@ -32,6 +32,7 @@ def summary(posterior: Posterior) -> dict[str, Any]:
             | {
                 "capacity_bits": model_capacity(posterior, *learner).to_json(),
                 "utilisation": _documents(utilisation(posterior, *learner)),
+                "headroom_bits": _documents(headroom(posterior, *learner)),
             }
             for learner in learners(conditions)
         ],
@@ -46,7 +47,7 @@ def summary(posterior: Posterior) -> dict[str, Any]:
             describe(conditions, model, technique)
             | {
                 "task": conditions.families[family],
-                "capacity_bits": family_capacity(posterior, model, technique, family).to_json(),
+                **_bits_and_level(posterior, model, technique, family),
             }
             for model, technique in learners(conditions)
             for family in families_of(conditions, model, technique)
@@ -62,6 +63,12 @@ def summary(posterior: Posterior) -> dict[str, Any]:
             "notes": [why] if why else [],
         },
     }
+
+
+def _bits_and_level(posterior: Posterior, model: int, technique: int, family: int) -> dict[str, Any]:
+    bits = family_capacity(posterior, model, technique, family)
+    level = in_levels(posterior.conditions, family, bits)
+    return {"capacity_bits": bits.to_json(), "boundary_level": level.to_json()}
 
 
 def _documents(intervals: Mapping[str, Interval] | None) -> dict[str, Any] | None:
@@ -156,27 +163,47 @@ def model_capacity(posterior: Posterior, model: int, technique: int) -> Interval
     )
 
 
+def in_levels(conditions: Conditions, family: int, bits: Interval) -> Interval:
+    """An interval of a family's bits as one of its levels, between those that were tried."""
+    here = conditions.family == family
+    demands, first = np.unique(conditions.demand_bits[here], return_index=True)
+    levels = conditions.level[here][first]
+    ends = (bits.median, bits.low, bits.high)
+    return Interval(*(None if end is None else float(np.interp(end, demands, levels)) for end in ends))
+
+
 def utilisation(posterior: Posterior, model: int, technique: int) -> dict[str, Interval] | None:
     """C as a share of each budget that the notion is held against; None where notions are mixed."""
-    conditions = posterior.conditions
-    if conditions.notion == NOMINAL:
+    if posterior.conditions.notion == NOMINAL:
         return None
+    capacity = model_capacity(posterior, model, technique)
+    return {
+        name: Interval(*(None if end is None else end / budget for end in dataclasses.astuple(capacity)))
+        for name, budget in budgets(posterior.conditions, model).items()
+    }
+
+
+def headroom(posterior: Posterior, model: int, technique: int) -> dict[str, Interval] | None:
+    """How many bits of each budget C leaves, below nought where it exceeds it; None for mixed notions."""
+    if posterior.conditions.notion == NOMINAL:
+        return None
+    found = model_capacity(posterior, model, technique)
+    least_first = (found.median, found.high, found.low)
+    return {
+        name: Interval(*(None if end is None else budget - end for end in least_first))
+        for name, budget in budgets(posterior.conditions, model).items()
+    }
+
+
+def budgets(conditions: Conditions, model: int) -> dict[str, float]:
+    """The budgets of a model, in bits, that this notion is held against, as far as they are known."""
     parameters, precision = conditions.parameters[model], conditions.models[model].precision_bits
     offered = {
         "bandwidth": conditions.models[model].bandwidth_bits,
         "storage": None if parameters is None else parameters * STORAGE_BITS_PER_PARAMETER,
         "weights": None if parameters is None or precision is None else parameters * precision,
     }
-    capacity = model_capacity(posterior, model, technique)
-    return {
-        name: _share(capacity, budget)
-        for name in COMPARED[conditions.notion]
-        if (budget := offered[name]) is not None
-    }
-
-
-def _share(bits: Interval, budget: float) -> Interval:
-    return Interval(*(None if end is None else end / budget for end in (bits.median, bits.low, bits.high)))
+    return {name: bits for name in COMPARED[conditions.notion] if (bits := offered[name]) is not None}
 
 
 # ── techniques and growth ─────────────────────────────────────────────────────────────────────────

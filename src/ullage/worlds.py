@@ -127,7 +127,7 @@ PRIOR_MODELS, PRIOR_FAMILIES, PRIOR_LEVELS, PRIOR_CENTRE = 3, 4, 6, 8.0
 
 
 def draw_prior_world(seed: int) -> World:
-    """A world drawn from the prior of `ullage.metamodel.hierarchical` with `beta_binomial`, written anew.
+    """A world drawn from the prior of `ullage.metamodel.hierarchical` with `own_floor`, written anew.
 
     Ranks of its truth among the draws of a fit are uniform if the sampler, the likelihood and the read-off
     are right: simulation-based calibration (Talts et al. 2018, arXiv 1804.06788).
@@ -135,7 +135,7 @@ def draw_prior_world(seed: int) -> World:
     random = np.random.default_rng([seed, len(KINDS)])
     middle = _prior_middle(random)
     slope = np.exp(random.normal(1.6, 0.8) + random.normal(0, 1, PRIOR_FAMILIES) * _scale(random, 0.5, 0.5))
-    lapse = 0.4 * random.beta(1, 7, PRIOR_FAMILIES)
+    lapse, low = 0.4 * random.beta(1, 7, (2, PRIOR_FAMILIES))
     place = random.normal(0, 1) + random.normal(0, 1, PRIOR_FAMILIES) * _scale(random, 1.0, 0.5)
     spread = 0.2 * 250 ** (1 / (1 + np.exp(-place)))
     models = tuple(
@@ -146,7 +146,8 @@ def draw_prior_world(seed: int) -> World:
     runs: list[Observation] = []
     for model, family, level in np.ndindex(PRIOR_MODELS, PRIOR_FAMILIES, PRIOR_LEVELS):
         demand = PRIOR_CENTRE + 2.0 * (level - (PRIOR_LEVELS - 1) / 2)
-        mean = (1 - lapse[family]) * _sigmoid(slope[family] * (middle[model, family] - demand))
+        rise = _sigmoid(slope[family] * (middle[model, family] - demand))
+        mean = low[family] + (1 - lapse[family] - low[family]) * rise
         inside = LEAST_SKILL + (1 - 2 * LEAST_SKILL) * mean
         skill = random.beta(inside * spread[family], (1 - inside) * spread[family], SEEDS)
         asked = {"context": 2**demand}
@@ -154,8 +155,8 @@ def draw_prior_world(seed: int) -> World:
             Observation(families[family], level, number, "context", asked, twentieths / STEPS, models[model])
             for number, twentieths in enumerate(random.binomial(STEPS, skill).tolist())
         ]
-    odds = 0.5 / (1 - lapse)
-    half = middle - np.log(odds / (1 - odds)) / slope
+    share = (0.5 - low) / (1 - lapse - low)
+    half = middle - np.log(share / (1 - share)) / slope
     return World("prior", models, families, half, Observations(tuple(runs), {}))
 
 

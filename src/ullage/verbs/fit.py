@@ -29,7 +29,7 @@ def fit(
     steps: int | None = None,
     trials: int | None = None,
     train_examples: int | None = None,
-    scatter: str = "beta_binomial",
+    scatter: str = "own_floor",
     notions: bool = True,
     keep: str | Path | None = None,
     force: bool = False,
