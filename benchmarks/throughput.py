@@ -87,10 +87,10 @@ def wasteful(preset: str, reads: str) -> Run:
     """Ours without what makes it fast: the negative control."""
     import jax.numpy as jnp
 
-    from ullage import train
-    from ullage.architectures import transformer
+    from ullage import kernels, train
+    from ullage.architectures.transformer import Transformer
 
-    whole_block = transformer.Transformer._block  # noqa: SLF001 - it is put back together differently
+    whole_block = Transformer._block  # noqa: SLF001 - it is put together differently
 
     def block(self: Any, layer: Any, stream: Any, reads: Any, causal: bool, drop: Any) -> Any:
         stream, pattern = whole_block(self, layer, stream, None, causal, drop)
@@ -100,9 +100,9 @@ def wasteful(preset: str, reads: str) -> Run:
         found = jnp.einsum("wbl,wo->obl", x, matrix)
         return found if bias is None else found + bias[:, None, None]
 
-    transformer.Transformer._block = block  # type: ignore[method-assign]  # noqa: SLF001
-    transformer._product, transformer._times = product, jnp.matmul  # noqa: SLF001
-    train._pieces = lambda batch, length: 1  # noqa: ARG005, SLF001
+    Transformer._block = block  # type: ignore[method-assign]  # noqa: SLF001
+    kernels.product, kernels.times = product, jnp.matmul  # type: ignore[assignment]
+    train._pieces = lambda batch, length: 1  # noqa: SLF001
     return ours(preset, reads)
 
 
@@ -117,9 +117,7 @@ def torches(preset: str, reads: str, way: str) -> Run:
     task, recipe = task_read(reads), recipe_of(preset)
     data = training_data(task)
     drawn = data.source.draw(data.rows, data.count, keys.root(0), jax.numpy.ones(()), BATCH * BATCHES)
-    inputs, targets = (
-        np.asarray(leaf).reshape(BATCHES, BATCH, -1) for leaf in (drawn.inputs, drawn.targets)
-    )
+    inputs, targets = (np.asarray(leaf).reshape(BATCHES, BATCH, -1) for leaf in (drawn.inputs, drawn.targets))
     return torch_peer.stepper(task, recipe, way, inputs, targets)
 
 
@@ -190,8 +188,7 @@ class Runner:
     def end(self) -> dict[str, float]:
         """Wait for its steps; seconds a step by the clock and of processor time."""
         assert self.process.stdout
-        told = json.loads(self.process.stdout.readline())
-        return told
+        return json.loads(self.process.stdout.readline())
 
     def turn(self) -> dict[str, float]:
         """Begin and end."""
@@ -235,7 +232,7 @@ def all_cores(ways: Sequence[str], preset: str, reads: str, given: argparse.Name
 def peak_rate(given: argparse.Namespace) -> dict[str, float]:
     """Floating-point operations a second of processor time, by product."""
     took = one_core([peak for peak in PEAKS if peak.startswith("xla") or with_torch()], "", "", given)
-    return {peak: 2.0 * int(peak.split()[1]) ** 3 / (milliseconds / 1000) for peak, milliseconds in took.items()}
+    return {peak: 2000.0 * int(peak.split()[1]) ** 3 / milliseconds for peak, milliseconds in took.items()}
 
 
 def needed_flops(preset: str, reads: str) -> float:
@@ -308,12 +305,15 @@ def shown(found: dict[str, Any]) -> str:
     ways = list(found["rows"][0]["milliseconds"])
     lines = [
         json.dumps(found["machine"]),
-        "peak of one core: " + ", ".join(f"{name} {rate / 1e9:.0f}" for name, rate in found["peaks"].items())
+        "peak of one core: "
+        + ", ".join(f"{name} {rate / 1e9:.0f}" for name, rate in found["peaks"].items())
         + " GFLOP/s",
         "",
-        "| model | reads | " + " | ".join(f"{way}, ms" for way in ways)
+        "| model | reads | "
+        + " | ".join(f"{way}, ms" for way in ways)
         + " | times torch's best f32 | share of peak | all cores: samples/s, "
-        + " / ".join(ways) + " |",
+        + " / ".join(ways)
+        + " |",
         "|" + "---|" * (len(ways) + 5),
     ]
     for row in found["rows"]:
