@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, PRNGKeyArray
 
-from ullage import keys
+from ullage import keys, together
 from ullage.architecture import Architecture, Parameters
 from ullage.evaluate import scores, skill
 from ullage.recipe import Recipe, Traced
@@ -202,7 +202,7 @@ def train(
     step = 0
     while journal.status is None:
         stop = min(step + recipe.evaluate_every, recipe.step_limit)
-        state = advance(program, recipe.traced, state, rows, data.count, key, step, stop)
+        state = together.call(advance, (program,), (recipe.traced, state, rows, data.count, key, step, stop))
         step = stop
         found = {
             str(split): scores(task, recipe.architecture, state.parameters, examples)
