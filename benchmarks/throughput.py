@@ -116,7 +116,8 @@ def torches(preset: str, reads: str, way: str) -> Run:
 
     task, recipe = task_read(reads), recipe_of(preset)
     data = training_data(task)
-    drawn = data.source.draw(data.rows, data.count, keys.root(0), jax.numpy.ones(()), BATCH * BATCHES)
+    count = jax.numpy.int32(data.count)
+    drawn = data.source.draw(data.rows, count, keys.root(0), jax.numpy.ones(()), BATCH * BATCHES)
     inputs, targets = (np.asarray(leaf).reshape(BATCHES, BATCH, -1) for leaf in (drawn.inputs, drawn.targets))
     return torch_peer.stepper(task, recipe, way, inputs, targets)
 

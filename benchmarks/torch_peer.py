@@ -27,7 +27,7 @@ BETAS = (0.9, 0.98)  # as in our trainer
 class Model(torch.nn.Module):
     """An encoder that reads tokens and is read at some positions."""
 
-    def __init__(self, model: Transformer, task: Task) -> None:
+    def __init__(self, model: Transformer, task: Task, dropout: float = 0.0) -> None:
         super().__init__()
         assert isinstance(task.inputs, Tokens)
         self.reads = list(task.reads)
@@ -38,7 +38,7 @@ class Model(torch.nn.Module):
             model.d_model,
             model.heads,
             model.d_ff,
-            dropout=0.0,
+            dropout=dropout,
             activation="gelu",  # torch's "gelu" is the exact one
             batch_first=True,
             norm_first=True,
