@@ -23,7 +23,7 @@ import torch_peer
 
 from ullage.architecture import find as find_model
 from ullage.recipe import Recipe
-from ullage.space import Space
+from ullage.space import Range, Space
 from ullage.split import Split, questions
 from ullage.task import Task, find
 
@@ -94,6 +94,11 @@ def trained(task: Task, shape: Any, point: dict[str, Any], seed: int, steps: int
     return model, score
 
 
+def inside(value: Any, allowed: Range) -> Any:
+    """The value, or the nearest of the choices."""
+    return min(allowed.choices, key=lambda choice: abs(choice - value)) if allowed.choices else value
+
+
 def judged(given: tuple[str, int, argparse.Namespace]) -> list[dict[str, Any]]:
     """Search at one level, then the rows of its finals."""
     family, level, chosen = given
@@ -106,8 +111,10 @@ def judged(given: tuple[str, int, argparse.Namespace]) -> list[dict[str, Any]]:
         sampler=optuna.samplers.TPESampler(seed=level, n_startup_trials=STARTUP_TRIALS, multivariate=True),
         pruner=optuna.pruners.MedianPruner(n_warmup_steps=chosen.steps // 4),
     )
-    study.enqueue_trial(dict(space.point_of(recipe)))
     distributions = {name: one.distribution() for name, one in space.dimensions.items()}
+    study.enqueue_trial(
+        {name: inside(value, space.dimensions[name]) for name, value in space.point_of(recipe)}
+    )
 
     def objective(trial: optuna.Trial) -> float:
         point = {name: trial._suggest(name, one) for name, one in distributions.items()}  # noqa: SLF001
