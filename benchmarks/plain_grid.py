@@ -116,11 +116,14 @@ def judged(given: tuple[str, int, argparse.Namespace]) -> list[dict[str, Any]]:
         {name: inside(value, space.dimensions[name]) for name, value in space.point_of(recipe)}
     )
 
-    def objective(trial: optuna.Trial) -> float:
-        point = {name: trial._suggest(name, one) for name, one in distributions.items()}  # noqa: SLF001
-        return trained(task, recipe.architecture, point, trial.number, chosen.steps, trial)[1]
-
-    study.optimize(objective, n_trials=chosen.trials)
+    for number in range(chosen.trials):
+        trial = study.ask(distributions)
+        try:
+            study.tell(
+                trial, trained(task, recipe.architecture, trial.params, number, chosen.steps, trial)[1]
+            )
+        except optuna.TrialPruned:
+            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
     best = study.best_params
     asked = examples(task, Split.TEST, TEST_QUESTIONS)
     scores = []
