@@ -37,7 +37,7 @@ Examples = tuple[torch.Tensor, torch.Tensor]
 def examples(task: Task, split: Split, count: int) -> Examples:
     """Inputs and targets of one split."""
     asked = questions(task, split, count)
-    return tuple(torch.from_numpy(np.asarray(part)).long() for part in (asked.inputs, asked.targets))  # type: ignore[return-value]
+    return tuple(torch.from_numpy(np.array(part)).long() for part in (asked.inputs, asked.targets))  # type: ignore[return-value]
 
 
 def accuracy(model: torch.nn.Module, asked: Examples) -> float:
@@ -104,7 +104,8 @@ def judged(given: tuple[str, int, argparse.Namespace]) -> list[dict[str, Any]]:
     family, level, chosen = given
     torch.set_num_threads(1)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    task, recipe = find(family).at(level), Recipe(find_model(chosen.model, {}), step_limit=chosen.steps)
+    task = find(family).at(level)
+    recipe = Recipe(find_model(chosen.model, {}), step_limit=chosen.steps, evaluate_every=chosen.steps)
     space = Space.of(chosen.steps, embedding=False)
     study = optuna.create_study(
         direction="maximize",
