@@ -254,7 +254,7 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
             took = one_core(ways, preset, reads, given)
             together = all_cores(ways, preset, reads, given) if given.cores > 1 else {}
             rows.append(row_of(preset, reads, took, together, max(peaks.values())))
-            print(f"{preset}, {reads}: done", file=sys.stderr)
+            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)  # what a long run has so far
     return {"machine": machine(), "peaks": peaks, "rows": rows}
 
 
