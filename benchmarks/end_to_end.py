@@ -28,7 +28,11 @@ from typing import Any
 from ullage import fit
 
 HERE = Path(__file__).resolve().parent
-LEVERS = {"as it is": [], "grid": ["--protocol", "grid"], "one worker": ["--workers", "1"]}
+LEVERS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "grid": {"protocol": "grid"},
+    "one worker": {"workers": 1},
+}
 
 
 def timed(command: list[str]) -> float:
@@ -47,12 +51,16 @@ def interval_of(**where: Any) -> dict[str, Any]:
     return found | {"width": math.log2(ends[1] / ends[0]) if all(ends) else None}
 
 
+def options(given: argparse.Namespace, changed: dict[str, Any]) -> list[str]:
+    """The flags that both sides understand, some of them changed."""
+    values = {name: getattr(given, name) for name in ("trials", "steps", "workers", "model")} | changed
+    return [text for name, value in values.items() for text in (f"--{name}", str(value))]
+
+
 def plain(family: str, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     """The plain script."""
     table = folder / "plain.csv"
-    numbers = ("trials", "steps", "workers", "model")
-    options = [text for name in numbers for text in (f"--{name}", str(getattr(given, name)))]
-    seconds = timed([str(HERE / "plain_grid.py"), family, str(table), *options])
+    seconds = timed([str(HERE / "plain_grid.py"), family, str(table), *options(given, {})])
     return {"seconds": seconds, **interval_of(runs=table, keep=folder)}
 
 
@@ -60,10 +68,8 @@ def ours(family: str, folder: Path, given: argparse.Namespace, lever: str) -> di
     """`ullage measure` with nothing stored and nothing compiled."""
     store = folder / lever.replace(" ", "-")
     os.environ["ULLAGE_CACHE"] = str(folder / f"{store.name}-cache")
-    numbers = ("trials", "steps", "workers", "model")
-    options = [text for name in numbers for text in (f"--{name}", str(getattr(given, name)))]
-    command = ["-m", "ullage", "measure", family, "--store", str(store), *options, *LEVERS[lever], "--json"]
-    return {"seconds": timed(command), **interval_of(store=store)}
+    command = ["-m", "ullage", "measure", family, "--store", str(store), *options(given, LEVERS[lever])]
+    return {"seconds": timed([*command, "--json"]), **interval_of(store=store)}
 
 
 def compared(family: str, given: argparse.Namespace) -> dict[str, Any]:
