@@ -42,6 +42,11 @@ def do_nothing(_):
 do_much = do_nothing
 
 
+def do_who(_):
+    time.sleep(0.2)  # so that two jobs that begin together have a worker each
+    return str(os.getpid())
+
+
 def do_sleep(seconds):
     time.sleep(float(seconds))
 

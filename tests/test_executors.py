@@ -16,6 +16,7 @@ from ullage import registry, sampler
 from ullage.errors import BadInput
 from ullage.executor import Ended, Progress, make_executor
 from ullage.executors import processes
+from ullage.executors.batched import Batched
 from ullage.executors.processes import Processes, cache_folder, cause_of_death, environment, memory_kills
 from ullage.executors.serial import Serial
 from ullage.record import Status
@@ -44,6 +45,7 @@ def _workers_find_the_payloads(monkeypatch, tmp_path):
 MAKE = {
     "serial": lambda workers, perform: Serial(perform),
     "processes": Processes,
+    "batched": Batched,
 }
 
 
@@ -351,6 +353,53 @@ def test_a_job_of_64_bits_is_refused_where_they_are_not_allowed():
 
     with pytest.raises(BadInput, match="JAX_ENABLE_X64=1"):
         Serial(REHEARSE).run(lambda lanes: jobs.pop(0), lambda event: True)
+
+
+def at_level(job, level):
+    return dataclasses.replace(job, task={**job.task, "level": level})
+
+
+def test_jobs_go_to_the_worker_that_has_compiled_their_shape():
+    levels = [2, 4, 4, 2, 8, 4]
+    jobs = [at_level(example_job(seed, "who"), level) for seed, level in enumerate(levels)]
+    workers = {}
+
+    def ask(lanes):
+        if lanes < 2:
+            return []  # pairs begin together
+        pair, jobs[:] = jobs[:2], jobs[2:]
+        return pair or None
+
+    def tell(event):
+        if isinstance(event, Ended):
+            workers[event.job.seed] = event.record.reason
+        return True
+
+    Processes(2, executor_payloads.PAYLOAD).run(ask, tell)
+
+    assert workers[0] == workers[3] == workers[4]
+    assert workers[1] == workers[2] == workers[5]
+    assert workers[0] != workers[1]
+
+
+def test_numbers_do_not_change_the_shape_of_a_job_and_what_is_compiled_does():
+    job = example_job(0)
+    numbers = {
+        "learning_rate": 0.5,
+        "weight_decay": 0.5,
+        "warmup_steps": 7,
+        "step_limit": 9,
+        "evaluate_every": 3,
+    }
+    others = [
+        at_level(job, job.task["level"] + 1),
+        with_precision(job, "bf16"),
+        dataclasses.replace(job, recipe={**job.recipe, "batch_size": 64}),
+        dataclasses.replace(job, recipe={**job.recipe, "dropout": 0.1}),
+    ]
+
+    assert dataclasses.replace(job, seed=1, recipe={**job.recipe, **numbers}).shape == job.shape
+    assert len({job.shape, *(other.shape for other in others)}) == 5
 
 
 def test_a_worker_computes_on_one_core():

@@ -128,9 +128,17 @@ def test_questions_are_different_contents_of_their_split(task, split):
 
 def test_questions_are_always_the_same_ones():
     for task in (find("parity").at(8), Last(level=8)):
-        one, again = (questions(task, Split.TEST, 50) for _ in range(2))
+        one, again = (questions.__wrapped__(task, Split.TEST, 50) for _ in range(2))
 
         assert all(map(np.array_equal, one, again))
+
+
+def test_a_process_looks_for_the_examples_of_a_level_once():
+    task, same = (find("parity").at(9) for _ in range(2))
+
+    assert questions(task, Split.TEST, 40) is questions(same, Split.TEST, 40)
+    assert training_data(task) is training_data(same)
+    assert questions(task, Split.TEST, 40) is not questions(find("parity").at(10), Split.TEST, 40)
 
 
 def test_few_questions_begin_many():

@@ -629,3 +629,26 @@ def test_a_reader_beside_a_driver_sees_whole_runs(store, path):
 
     assert failures == []
     assert list(store.read().records) == runs
+
+
+def test_what_another_process_wrote_since_the_last_look_is_read(store, path):
+    with store:
+        store.append(example_record("a"), ())
+    reader = open_store(path)
+    before = set(reader.read().records)
+
+    with store:
+        store.append(example_record("b"), ())
+
+    assert set(reader.read().records) > before
+
+
+def test_a_store_is_parsed_once_and_what_a_reader_does_with_it_is_his_own(store, monkeypatch):
+    with store:
+        store.append(example_record("a"), ())
+    first = store.read()
+    monkeypatch.setattr("ullage.stores.jsonl.from_json", None)
+
+    first.records.clear()
+
+    assert len(store.read().records) == 1

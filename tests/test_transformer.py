@@ -16,7 +16,7 @@ import precision
 import pytest
 import reference_weights
 
-from ullage import keys
+from ullage import kernels, keys
 from ullage.architecture import find
 from ullage.architectures import transformer
 from ullage.architectures.transformer import LONGEST, Transformer
@@ -120,15 +120,20 @@ def tanh_gelu(hidden):
 
 
 def post_norm(model, parameters, stream):
-    stream = transformer._width_first(stream)
+    stream = kernels.width_first(stream)
     for layer in parameters["layers"]:
         mixed, _ = model._attend(layer, stream, stream, None)
-        stream = stream + transformer._product(mixed, layer["output"], layer["output_bias"])
-        stream = model._maybe_norm(layer, "attention", stream)
-        hidden = model._activate(transformer._product(stream, layer["rise"], layer["rise_bias"]))
-        stream = stream + transformer._product(hidden, layer["fall"], layer["fall_bias"])
-        stream = model._maybe_norm(layer, "feed", stream)
-    return transformer._width_last(stream)
+        stream = stream + kernels.product(mixed, layer["output"], layer["output_bias"])
+        stream = normed(layer, "attention", stream)
+        hidden = model._activate(kernels.product(stream, layer["rise"], layer["rise_bias"]))
+        stream = stream + kernels.product(hidden, layer["fall"], layer["fall_bias"])
+        stream = normed(layer, "feed", stream)
+    return kernels.width_last(stream)
+
+
+def normed(layer, name, stream):
+    gain, shift = (layer[f"{name}_{part}"][:, None, None] for part in ("gain", "shift"))
+    return kernels.standardised(stream) * gain + shift
 
 
 def unscaled(layer):
@@ -247,6 +252,41 @@ def test_what_is_observed_is_what_is_read():
     np.testing.assert_allclose(read, apply(SMALL, parameters, tokens(), interface())[:, 0], atol=1e-5)
 
 
+def test_gradient_of_a_norm_is_that_of_its_formula():
+    drawn = 5 + 3 * jax.random.normal(keys.root(0), (16, 2, 3))
+
+    def plainly(x):
+        mean, variance = x.mean(0, keepdims=True), x.var(0, keepdims=True)
+        return (x - mean) / jnp.sqrt(variance + kernels.NORM_EPSILON)
+
+    found, expected = (
+        jax.grad(lambda x, norm=norm: (jnp.sin(norm(x)) * drawn).sum())(drawn)
+        for norm in (kernels.standardised, plainly)
+    )
+
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_gain_and_shift_of_a_norm_are_absorbed_by_the_matrix_behind_it():
+    state = np.random.RandomState(0)
+    shapes = {"n_gain": 4, "n_shift": 4, "m": (4, 3), "m_bias": 3, "x": (4, 2, 5)}
+    drawn = {name: jnp.asarray(state.standard_normal(shape), jnp.float32) for name, shape in shapes.items()}
+
+    def plainly(given):
+        normed = given["x"] * given["n_gain"][:, None, None] + given["n_shift"][:, None, None]
+        return kernels.product(normed, given["m"], given["m_bias"])
+
+    def absorbed(given):
+        given = kernels.absorbed(given, "n", ("m",))
+        return kernels.product(given["x"], given["m"], given["m_bias"])
+
+    for one, other in zip(
+        *(jax.tree.leaves(jax.vjp(made, drawn)[1](plainly(drawn))) for made in (plainly, absorbed)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+
+
 @pytest.mark.parametrize("asking", [1, 6])
 def test_gradient_of_stacked_products_is_that_of_any_product(asking):
     state = np.random.RandomState(0)
@@ -255,16 +295,16 @@ def test_gradient_of_stacked_products_is_that_of_any_product(asking):
     def gradient(product):
         return jax.grad(lambda pair: jnp.sin(product(*pair)).sum())((left, right))
 
-    for given, true in zip(gradient(transformer._times), gradient(jnp.matmul), strict=True):
+    for given, true in zip(gradient(kernels.times), gradient(jnp.matmul), strict=True):
         np.testing.assert_allclose(given, true, atol=1e-5)
 
 
-@pytest.mark.parametrize("count", [1, transformer.SMALL_VOCABULARY, transformer.SMALL_VOCABULARY + 1])
+@pytest.mark.parametrize("count", [1, kernels.SMALL_VOCABULARY, kernels.SMALL_VOCABULARY + 1])
 def test_an_embedding_is_the_row_of_its_token_whatever_the_vocabulary(count):
     table = jnp.asarray(np.random.RandomState(0).randn(count, 8), jnp.float32)
     asked = jnp.arange(count, dtype=jnp.int32)[None]
 
-    np.testing.assert_array_equal(transformer._look_up(table, asked), table.T[:, None])
+    np.testing.assert_array_equal(kernels.look_up(table, asked), table.T[:, None])
 
 
 # ── knobs ─────────────────────────────────────────────────────────────────────────────────────────
@@ -317,7 +357,7 @@ def test_relu_and_gelu_are_what_they_are_called():
 def test_norm_makes_mean_zero_and_variance_one():
     drawn = 5 + 3 * jax.random.normal(keys.root(0), (64, 2, 4))
 
-    normed = np.asarray(transformer._norm(drawn, jnp.ones(64), jnp.zeros(64)))
+    normed = np.asarray(kernels.standardised(drawn))
 
     np.testing.assert_allclose(normed.mean(0), 0, atol=1e-5)
     np.testing.assert_allclose(normed.std(0), 1, atol=1e-4)

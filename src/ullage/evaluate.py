@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ullage import together
 from ullage.architecture import Architecture, Parameters
 from ullage.bits import NATS_PER_BIT
 from ullage.split import blank_generated
@@ -38,8 +39,9 @@ class Answers:
 
 def answers(task: Task, architecture: Architecture, parameters: Parameters, examples: Example) -> Answers:
     """Ask all questions; autoregressive tasks are decoded greedily."""
+    fixed = architecture, task.interface, task.decode
     said = [
-        jax.tree.map(np.asarray, _ask(architecture, task.interface, task.decode, parameters, chunk))
+        jax.tree.map(np.asarray, together.call(_ask, fixed, (parameters, chunk)))
         for chunk in _chunks(examples)
     ]
     count = len(examples.targets)

@@ -49,6 +49,14 @@ class Job:
         """The identity of the run."""
         return records.identify(_identity(self.task), self.recipe, self.seed)
 
+    @cached_property
+    def shape(self) -> tuple[Any, ...]:
+        """What decides which compiled programs the job needs; jobs of one shape differ in numbers alone."""
+        recipe = recipes.from_json(self.recipe)
+        drops = recipe.dropout > 0.0
+        sizes = recipe.batch_size, recipe.train_examples, drops, recipe.techniques
+        return records.canonical(_identity(self.task)), recipe.architecture, *sizes
+
     @property
     def uses_x64(self) -> bool:
         """Whether the process that runs this job must allow 64-bit numbers."""

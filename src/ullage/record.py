@@ -135,6 +135,10 @@ def _kinds(hint: Any) -> tuple[type, ...]:
     return (*kinds, int) if float in kinds else kinds  # a whole number is a number
 
 
+# The types of all columns, of records that were found sound: many, for a column may hold a number or null.
+MOST_SOUND = 1000
+_SOUND: set[tuple[type, ...]] = set()
+
 _KINDS = {name: _kinds(hint) for name, hint in typing.get_type_hints(RunRecord).items()}
 
 
@@ -197,13 +201,20 @@ UPGRADES: tuple[Callable[[dict[str, Any]], dict[str, Any]] | None, ...] = (None,
 def from_json(line: str) -> RunRecord:
     """The record of one line; a line of an older schema is upgraded, any other damage is an error."""
     document = _upgraded(line)
+    # Of a hundred thousand lines nearly all have the columns in our order and types that were seen before.
+    types = tuple(map(type, document.values()))
+    if types in _SOUND and tuple(document) == COLUMNS:
+        return RunRecord(*document.values())
     if document.keys() != _KINDS.keys():
         different = ", ".join(sorted(document.keys() ^ _KINDS.keys()))
         raise BadInput(f"not a record of schema {SCHEMA}: columns {different} differ; restore the line")
     wrong = _wrong_columns(document)
     if wrong:
         raise BadInput(f"not a record of schema {SCHEMA}: {wrong} is of the wrong type; restore the line")
-    return RunRecord(**document)
+    record = RunRecord(**document)
+    if tuple(document) == COLUMNS and len(_SOUND) < MOST_SOUND:
+        _SOUND.add(types)
+    return record
 
 
 def _upgraded(line: str) -> dict[str, Any]:

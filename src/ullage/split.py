@@ -13,6 +13,7 @@ Tasks whose questions are `seen` (memorising) ask what was trained, so all their
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -30,6 +31,7 @@ BUCKETS = 10
 OVERSAMPLING = 1.5  # of a stream: 8 of 10 draws can train, so that a batch is all but never short
 DRAWS = 2048  # examples that are drawn at a time when questions are collected from a stream
 FRUITLESS_DRAWS = 8  # rounds without a new question after which a stream counts as exhausted
+KEPT = 16  # sets of examples that a process keeps, since runs of one level ask for the same ones
 
 
 class Split(enum.StrEnum):
@@ -127,6 +129,7 @@ class TrainingData:
     count: int
 
 
+@functools.lru_cache(KEPT)
 def training_data(task: Task, train_examples: int = 0) -> TrainingData:
     """What a run trains on: all there is, or (above 0) only the first `train_examples` of it."""
     table = task.table()
@@ -149,8 +152,9 @@ def _padded(source: Source, rows: Any) -> TrainingData:
     return TrainingData(source, padded, count)
 
 
+@functools.lru_cache(KEPT)
 def questions(task: Task, split: Split, count: int) -> Example:
-    """Up to `count` different examples of one split, always the same ones, as NumPy arrays."""
+    """Up to `count` different examples of one split, always the same ones, as NumPy arrays for reading."""
     table = task.table()
     if table is None:
         return _collect(task, split, count)

@@ -80,6 +80,17 @@ def attempt(perform: Perform, job: Job, watch: Watch) -> tuple[RunRecord, tuple[
         return failure(job, Status.FAILED, f"{type(error).__name__}: {error}"), ()
 
 
+def check_precision(job: Job) -> None:
+    """Refuse a job whose numbers this process does not allow."""
+    import jax
+
+    if job.uses_x64 and not jax.config.read("jax_enable_x64"):
+        raise BadInput(
+            "precision=f64 needs a process that allows 64-bit numbers and this one does not; "
+            "use worker processes or set JAX_ENABLE_X64=1"
+        )
+
+
 class Channel:
     """The worker's end of the pipes to its driver."""
 

@@ -5,12 +5,13 @@
 Glossary of shapes: batch; length (positions that go in); reads (positions that are read out);
 width = d_model; span = heads · d_head. Inside, a stream is (width, batch, length).
 
-Four things make it fast without changing what it computes. The last layer asks queries, and runs its
+Five things make it fast without changing what it computes. The last layer asks queries, and runs its
 feed-forward part, only where the model is read. Every product with a weight matrix is one
 two-dimensional product over (batch · positions), which XLA's CPU backend runs at full speed where it
 does not do so for a product with three axes. The width is the first axis and the keys come before the
-queries, so that norms and softmaxes add up whole rows at a time. And the gradient of attention never
-turns a pattern (`_times`).
+queries, so that norms and softmaxes add up whole rows at a time. What is small is turned and nothing
+else: weights, not streams, and never a pattern of attention (`kernels.times`). And a norm's gain and
+shift are multiplied into the matrices behind it, which are smaller than the stream (`kernels.absorbed`).
 
 >>> Transformer(d_model=64, heads=2).head_width
 32
@@ -27,15 +28,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ullage import keys
+from ullage import kernels, keys
 from ullage.architecture import Architecture
 from ullage.errors import BadInput
 from ullage.knobs import knob
 from ullage.task import Interface, Tokens
 
-NORM_EPSILON = 1e-5  # that of the usual libraries, so that weights can be compared
 LONGEST = 4096  # rows of the table of learned positions
-SMALL_VOCABULARY = 64  # up to which an embedding is faster as a product than as a look-up
 WAVELENGTHS = 10_000.0  # the slowest sinusoid of Vaswani et al. 2017 (arXiv 1706.03762)
 
 _COMPUTE = {"bf16": jnp.bfloat16, "f16": jnp.float16, "f32": jnp.float32, "f64": jnp.float64}
@@ -192,8 +191,9 @@ class Transformer(Architecture):
             reads = interface.reads if index == last else None
             stream, _ = self._block(layer, stream, reads, causal, functools.partial(drop, index=index))
         if self.final_norm:
-            stream = _norm(stream, parameters["final_gain"], parameters["final_shift"])
-        return _width_last(_product(stream, parameters["read"], parameters["read_bias"]))
+            parameters = kernels.absorbed(parameters, "final", ("read",))
+            stream = kernels.standardised(stream)
+        return kernels.width_last(kernels.product(stream, parameters["read"], parameters["read_bias"]))
 
     def observe(self, parameters: dict[str, Any], inputs: Array, interface: Interface) -> dict[str, Array]:
         """Attention patterns and residual streams, at all positions, read or not.
@@ -215,18 +215,18 @@ class Transformer(Architecture):
     def blocks(self, parameters: dict[str, Any], stream: Float[Array, "batch length width"]) -> Array:
         """The layers alone, without embedding, positions and read-out."""
         parameters = self._in_compute_type(parameters)
-        stream = _width_first(stream)
+        stream = kernels.width_first(stream)
         for layer in parameters["layers"]:
             stream, _ = self._block(layer, stream, None, self.attention == "causal", _keep)
-        return _width_last(stream)
+        return kernels.width_last(stream)
 
     def embed(self, parameters: dict[str, Any], inputs: Array) -> Float[Array, "width batch length"]:
         """Tokens or vectors as points of the residual stream, with their positions."""
         table = parameters["embed"]
         if jnp.issubdtype(inputs.dtype, jnp.integer):
-            stream = _look_up(table, inputs)
+            stream = kernels.look_up(table, inputs)
         else:
-            stream = _product(_width_first(inputs.astype(self.compute_type)), table)
+            stream = kernels.product(kernels.width_first(inputs.astype(self.compute_type)), table)
         length = inputs.shape[1]
         if self.positional == "sinusoidal":
             stream = stream + jnp.asarray(sinusoids(length, self.d_model).T, self.compute_type)[:, None]
@@ -241,26 +241,29 @@ class Transformer(Architecture):
         self, layer: Layer, stream: Array, reads: tuple[int, ...] | None, causal: bool, drop: Any
     ) -> tuple[Array, Array]:
         """One layer; with `reads`, only these positions of its result."""
-        normed = self._maybe_norm(layer, "attention", stream)
+        layer = kernels.absorbed(
+            kernels.absorbed(layer, "attention", ("query", "key", "value")), "feed", ("rise",)
+        )
+        normed = self._maybe_norm(stream)
         if reads is not None and reads != tuple(range(stream.shape[2])):
-            asking, stream = _take(normed, reads), _take(stream, reads)
+            asking, stream = kernels.take(normed, reads), kernels.take(stream, reads)
         else:
             asking, reads = normed, tuple(range(stream.shape[2]))
         mixed, pattern = self._attend(layer, asking, normed, reads if causal else None)
-        stream = stream + drop(_product(mixed, layer["output"], layer["output_bias"]), "attention")
+        stream = stream + drop(kernels.product(mixed, layer["output"], layer["output_bias"]), "attention")
         if self.d_ff:
-            normed = self._maybe_norm(layer, "feed", stream)
-            hidden = self._activate(_product(normed, layer["rise"], layer["rise_bias"]))
-            stream = stream + drop(_product(hidden, layer["fall"], layer["fall_bias"]), "feed")
+            normed = self._maybe_norm(stream)
+            hidden = self._activate(kernels.product(normed, layer["rise"], layer["rise_bias"]))
+            stream = stream + drop(kernels.product(hidden, layer["fall"], layer["fall_bias"]), "feed")
         return stream, pattern
 
     def _attend(
         self, layer: Layer, asking: Array, asked: Array, causal_reads: tuple[int, ...] | None
     ) -> tuple[Array, Array]:
-        query = self._heads(_product(asking, layer["query"], layer["query_bias"]))
-        key = self._heads(_product(asked, layer["key"], layer["key_bias"])).swapaxes(2, 3)
-        value = self._heads(_product(asked, layer["value"], layer["value_bias"]))
-        scores = _times(key, query * (1 / math.sqrt(self.head_width)))
+        query = self._heads(kernels.product(asking, layer["query"], layer["query_bias"]))
+        key = self._heads(kernels.product(asked, layer["key"], layer["key_bias"])).swapaxes(2, 3)
+        value = self._heads(kernels.product(asked, layer["value"], layer["value_bias"]))
+        scores = kernels.times(key, query * (1 / math.sqrt(self.head_width)))
         if causal_reads is not None:
             allowed = np.arange(asked.shape[2])[:, None] <= np.array(causal_reads)[None, :]
             scores = jnp.where(allowed[None, None], scores, jnp.finfo(scores.dtype).min)
@@ -268,16 +271,14 @@ class Transformer(Architecture):
         largest = jax.lax.stop_gradient(scores.max(2, keepdims=True))
         unscaled = jnp.exp(scores - largest)
         total = unscaled.sum(2, keepdims=True)
-        mixed = _times(value, unscaled) / total
+        mixed = kernels.times(value, unscaled) / total
         return mixed.swapaxes(1, 2).reshape(-1, *asking.shape[1:]), unscaled / total
 
     def _heads(self, x: Float[Array, "span batch length"]) -> Float[Array, "heads batch d_head length"]:
         return x.reshape(self.heads, self.head_width, *x.shape[1:]).swapaxes(1, 2)
 
-    def _maybe_norm(self, layer: Layer, name: str, stream: Array) -> Array:
-        if self.norm == "none":
-            return stream
-        return _norm(stream, layer[f"{name}_gain"], layer[f"{name}_shift"])
+    def _maybe_norm(self, stream: Array) -> Array:
+        return stream if self.norm == "none" else kernels.standardised(stream)
 
     def _activate(self, hidden: Array) -> Array:
         if self.activation == "relu":
@@ -308,64 +309,6 @@ def sinusoids(length: int, width: int) -> np.ndarray:
     rates = WAVELENGTHS ** (-np.arange(0, width, 2) / width)
     angles = np.arange(length)[:, None] * rates[None]
     return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, width)
-
-
-def _width_first(x: Float[Array, "batch length width"]) -> Float[Array, "width batch length"]:
-    return jnp.moveaxis(x, -1, 0)
-
-
-def _width_last(x: Float[Array, "width batch length"]) -> Float[Array, "batch length width"]:
-    return jnp.moveaxis(x, 0, -1)
-
-
-def _product(x: Array, matrix: Array, bias: Array | None = None) -> Array:
-    flat = matrix.T @ x.reshape(x.shape[0], -1)
-    flat = flat if bias is None else flat + bias[:, None]
-    return flat.reshape(-1, *x.shape[1:])
-
-
-@jax.custom_vjp
-def _times(left: Array, right: Array) -> Array:
-    """The matrix products of two stacks of matrices, the left ones the smaller."""
-    return left @ right
-
-
-def _times_forward(left: Array, right: Array) -> tuple[Array, tuple[Array, Array]]:
-    return left @ right, (left, right)
-
-
-def _times_backward(kept: tuple[Array, Array], change: Array) -> tuple[Array, Array]:
-    left, right = kept
-    # The small matrix is turned, not the large one, and in a step of its own: XLA's CPU backend is
-    # three times slower at a product that turns its left side as it goes.
-    turned = jax.lax.optimization_barrier(left.swapaxes(-1, -2))
-    return jnp.einsum("...mn,...cn->...mc", change, right), turned @ change
-
-
-_times.defvjp(_times_forward, _times_backward)
-
-
-def _norm(x: Array, gain: Array, shift: Array) -> Array:
-    mean = x.mean(0, keepdims=True)
-    # One pass over x: the mean of squares less the squared mean, which cannot be below zero but for rounding.
-    variance = jnp.maximum((x * x).mean(0, keepdims=True) - mean * mean, jnp.zeros((), x.dtype))
-    scaled = (x - mean) * jax.lax.rsqrt(variance + jnp.asarray(NORM_EPSILON, x.dtype))
-    return scaled * gain[:, None, None] + shift[:, None, None]
-
-
-def _take(x: Array, positions: tuple[int, ...]) -> Array:
-    first, last = positions[0], positions[-1]
-    if positions == tuple(range(first, last + 1)):
-        return x[:, :, first : last + 1]  # a slice: its gradient is a pad, not a scatter
-    return x[:, :, np.array(positions)]
-
-
-def _look_up(table: Array, tokens: Array) -> Array:
-    if table.shape[0] > SMALL_VOCABULARY:
-        return _width_first(table[tokens])
-    # The gradient of a gather is a scatter, which XLA's CPU backend runs one element at a time.
-    chosen = jnp.arange(table.shape[0], dtype=tokens.dtype)[:, None, None] == tokens[None]
-    return _product(chosen.astype(table.dtype), table)
 
 
 def _drop(x: Array, purpose: str, rate: Array | float, key: PRNGKeyArray | None, index: int = 0) -> Array:

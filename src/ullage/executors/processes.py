@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ullage.errors import BadInput
 from ullage.executor import Ask, Ended, Executor, Progress, Tell
@@ -73,6 +73,7 @@ class _Worker:
     def __init__(self, perform: str, x64: bool) -> None:
         self.x64 = x64
         self.job: Job | None = None
+        self.shapes: set[tuple[Any, ...]] = set()  # of the jobs that it has had: their programs are here
         self.ready = False
         self._unfinished_line = b""
         self._memory_kills = 0
@@ -152,9 +153,14 @@ class _Crew:
                 return jobs is not None
             if len(jobs) > free:
                 raise RuntimeError(f"{len(jobs)} jobs were given where {free} were asked for")
-            for job in jobs:
+            # A worker that has compiled a job's programs is not to be given away before its turn.
+            for job in sorted(jobs, key=lambda job: not self._holding(job)):
                 self._assign(job)
         return True
+
+    def _holding(self, job: Job) -> list[_Worker]:
+        """The idle workers that have had a job of this one's shape."""
+        return [worker for worker in self._workers if worker.job is None and job.shape in worker.shapes]
 
     def _assign(self, job: Job) -> None:
         x64 = job.uses_x64
@@ -162,8 +168,9 @@ class _Crew:
         fitting = [worker for worker in idle if worker.x64 == x64]
         if not fitting and len(self._workers) == self._size:
             self._dismiss(idle[:1])
-        worker = fitting[0] if fitting else self._hire(x64)
+        worker = next(iter(self._holding(job) + fitting), None) or self._hire(x64)
         worker.job = job
+        worker.shapes.add(job.shape)
         worker.begin()
 
     def _hire(self, x64: bool) -> _Worker:

@@ -16,12 +16,9 @@ Ended
 
 import dataclasses
 
-import jax
-
-from ullage.errors import BadInput
 from ullage.executor import Ask, Ended, Executor, Progress, Tell
 from ullage.job import Checkpoint, Job
-from ullage.worker import PERFORM, attempt, function_named
+from ullage.worker import PERFORM, attempt, check_precision, function_named
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +41,7 @@ class Serial(Executor):
                 self._run_one(job, tell)
 
     def _run_one(self, job: Job, tell: Tell) -> None:
-        _check_precision(job)
+        check_precision(job)
         raised: list[Exception] = []
 
         def watch(checkpoint: Checkpoint) -> bool:
@@ -60,11 +57,3 @@ class Serial(Executor):
         if raised:
             raise raised[0]
         tell(Ended(job, record, curve))
-
-
-def _check_precision(job: Job) -> None:
-    if job.uses_x64 and not jax.config.read("jax_enable_x64"):
-        raise BadInput(
-            "precision=f64 needs a process that allows 64-bit numbers and this one does not; "
-            "use worker processes or set JAX_ENABLE_X64=1"
-        )

@@ -78,6 +78,8 @@ class JsonlStore(Store):
     def __init__(self, path: Path) -> None:
         self.path = path
         self._opened: _Opened | None = None
+        # The table of runs as it was last read, with what the file looked like before.
+        self._last_read: tuple[tuple[int, ...] | None, Contents] | None = None
 
     @classmethod
     def at(cls, path: Path) -> "JsonlStore":
@@ -98,6 +100,13 @@ class JsonlStore(Store):
                 raise
 
     def read(self) -> Contents:
+        state = _state_of(self.path / RUNS)
+        if self._last_read is None or state is None or self._last_read[0] != state:
+            self._last_read = state, self._parsed_runs()
+        contents = self._last_read[1]
+        return Contents(dict(contents.records), contents.damaged_lines)
+
+    def _parsed_runs(self) -> Contents:
         records: dict[str, RunRecord] = {}
         damaged_lines = 0
         for line in self._lines(RUNS):
@@ -151,6 +160,15 @@ class JsonlStore(Store):
                 append += row.row == 0
                 if attempts.get(row.curve.run_id) == row.attempt:
                     yield append, row
+
+
+def _state_of(path: Path) -> tuple[int, ...] | None:
+    """What changes when a file is written to; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 # ── lines ────────────────────────────────────────────────────────────────────────────────────────
