@@ -22,7 +22,7 @@ ORDER = (  # noqa: SIM905 - forty lines of one word each would tell no more
     "observations boundary imported conditions tabled scatter metamodel sampler posterior capacity kept "
     "netcdf heldout readoff worlds prediction calibration placement summary search importance protocol "
     "rehearsal space campaign study present present_fit present_predict progress chart material verdict "
-    "present_report diagnosis form plot plots sections report testing testing_stores testing_architectures "
+    "present_report diagnosis form plot plots sections page testing testing_stores testing_architectures "
     "testing_executors request pilot inquiry shapes verbs flags output cli __main__"
 ).split()
 FRONT = ("cli", "__main__")

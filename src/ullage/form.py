@@ -2,7 +2,7 @@
 
 What a prediction needs of a posterior are some columns with one number a draw: the middle of the curve of
 every model on every family, of a new model, of a new family, and the shape of each family's curve. The page
-adds them up (page/page.js), and gives the numbers that the command would give. All draws are sent as long as
+adds them up (web/page.js), and gives the numbers that the command would give. All draws are sent as long as
 they are no more than `LARGEST` bytes; then every second, third … draw is.
 
 >>> packed(np.array([1.0, 1.5, 3.0]))

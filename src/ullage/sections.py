@@ -1,6 +1,6 @@
 """The sections of a report: what the page says of one thing each, as data.
 
-A section has words, tables, statements and facts; `ullage.report` gives it its figures and makes the page.
+A section has words, tables, statements and facts; `ullage.page` gives it its figures and makes the page.
 
 >>> [section.key for section in sections(Material())]
 ['start', 'made', 'cite']
@@ -19,7 +19,7 @@ from ullage.record import EVIDENCE, LEARNED, Status
 from ullage.summary import level_summaries
 from ullage.verdict import percent, shares
 
-PAGE = Path(__file__).with_name("page")
+WEB = Path(__file__).with_name("web")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -330,4 +330,4 @@ def _made(material: Material) -> Section:
 
 
 def _citations() -> Section:
-    return Section("cite", "To cite", listing=(PAGE / "cite.bib").read_text(encoding="utf-8").strip())
+    return Section("cite", "To cite", listing=(WEB / "cite.bib").read_text(encoding="utf-8").strip())

@@ -27,11 +27,11 @@ from ullage.inquiry import Evidence, gather
 from ullage.kept import identity, posterior_of
 from ullage.material import Material
 from ullage.observations import NOMINAL, NOTIONS
+from ullage.page import figure_files, page, write
 from ullage.posterior import Posterior
 from ullage.prediction import raised, raising
 from ullage.readoff import half_skill
 from ullage.record import CurveRow, RunRecord
-from ullage.report import figure_files, page, write
 from ullage.shapes import plain_shapes, sizes_of
 from ullage.shipped import shipped_records
 from ullage.store import KEPT, Store, open_store

@@ -1,9 +1,11 @@
-"""The report: sections and figures made into one page that needs nothing but itself.
+"""The page of a report: sections and figures in one file that needs nothing but itself.
 
     material ──▶ sections ──template──▶ one HTML file: no network, no server, opened by a double click
 
 What stands in a section is data until the very end; the template escapes every text, so that a task or a file
 may be called whatever a user likes. Figures come from all plots that say they belong to a section.
+
+(Not called `report`: a module of that name would hide the function `ullage.report`.)
 
 >>> "What to do" in page(Material())
 True
@@ -21,7 +23,7 @@ from ullage.chart import markup, pdf_file, svg_file
 from ullage.errors import BadInput
 from ullage.material import Material
 from ullage.plot import Plot, Rows, csv_text, every_plot
-from ullage.sections import PAGE, Figure, Panel, Section, sections
+from ullage.sections import WEB, Figure, Panel, Section, sections
 from ullage.verdict import doubts, effort_told, headline
 
 MOST_PANELS = 48  # of a figure on the page; `--figures` draws all of them
@@ -79,10 +81,10 @@ def page(material: Material) -> str:
     """The whole page."""
     import jinja2
 
-    script = (PAGE / "page.js").read_text(encoding="utf-8")
+    script = (WEB / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(PAGE), autoescape=True, undefined=jinja2.StrictUndefined
+        loader=jinja2.FileSystemLoader(WEB), autoescape=True, undefined=jinja2.StrictUndefined
     )
     environment.filters["ticked"] = ticked
     learner = material.learners[0] if material.learners else None
@@ -98,7 +100,7 @@ def page(material: Material) -> str:
         form_family=_first_family(material),
         form_model=learner.model_id if learner else "",
         form_where=material.made.get("where", ""),
-        css=(PAGE / "page.css").read_text(encoding="utf-8"),
+        css=(WEB / "page.css").read_text(encoding="utf-8"),
         script=script,
         script_hash=f"'sha256-{digest}'",
     )
