@@ -16,8 +16,10 @@ from report_worlds import HOSTILE, curve, fitted, keep_all, material, mixed, sto
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.keys import Keys
+from test_predict_verb import table
 
 from ullage.form import form_of
+from ullage.imported import read_table
 from ullage.observations import observe
 from ullage.page import page, write
 from ullage.prediction import predict as predicted
@@ -299,6 +301,27 @@ def test_more_draws_than_fit_on_a_page_are_thinned_and_the_page_says_so(browser,
     assert form["every"] > 1
     assert told["probability"] == pytest.approx(expected["probability"], abs=0.1)
     assert f"one of {form['every']}" in browser.find_element("id", "predict").text
+
+
+def test_a_model_of_which_a_table_tells_some_numbers_is_the_one_that_agrees_in_them(browser, tmp_path):
+    path = table(tmp_path / "theirs.csv", {"sorting": 4.0, "reversing": 5.0})
+    keep_all(read_table(path), tmp_path / "store" / KEPT)
+    report(runs=path, keep=tmp_path / "store" / KEPT, report=tmp_path / "page.html")
+    opened(browser, tmp_path)
+    trained = json.loads(browser.find_element("id", "fit").get_attribute("data-answer"))
+    told = asked(browser, "sorting, input bits", 20.0, SHAPE)["answer"]
+    wider = asked(browser, "sorting, input bits", 20.0, {**SHAPE, "d_head": 16})["answer"]
+    expected = [
+        predict("sorting", bits=20.0, runs=path, store=tmp_path / "store", knobs=knobs)
+        for knobs in ({**SHAPE, "d_head": 0}, {**SHAPE, "d_head": 16})
+    ]
+
+    assert browser.get_log("browser") == []
+    assert 0 < trained["probability"]["median"] < 1
+    for answer, command in zip((told, wider), expected, strict=True):
+        assert answer["probability"] == pytest.approx(command["probability"], abs=1e-3)
+        assert answer["extrapolating"] == command["extrapolating"]
+    assert told["probability"] != wider["probability"]
 
 
 @pytest.mark.parametrize(

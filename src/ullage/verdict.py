@@ -9,7 +9,7 @@ from typing import Any
 
 from ullage.budget import COMPARED
 from ullage.material import Learner, Material, budget_bits
-from ullage.observations import Effort
+from ullage.observations import NOTIONS, Effort
 from ullage.present import counted, interval, number
 from ullage.readoff import describe, model_capacity, utilisation
 
@@ -98,7 +98,7 @@ def percent(share: Document) -> str:
     """A share with its interval, in percent.
 
     >>> percent({"median": 0.5, "low": 0.4, "high": 0.625})
-    '50 % [40–62.5]'
+    '50 % [40, 62.5]'
     >>> percent({"median": None, "low": 0.04, "high": None})
     'at least 4 %'
     """
@@ -108,8 +108,8 @@ def percent(share: Document) -> str:
     if low is None or high is None:
         told = interval({"median": median, "low": low, "high": high})
         return told if low is None and high is None else f"{told} %"
-    ends = f"{number(low)}–{number(high)}"
-    return f"{ends} %" if median is None else f"{number(median)} % [{ends}]"
+    ends = f"[{number(low)}, {number(high)}]"
+    return f"{ends} %" if median is None else f"{number(median)} % {ends}"
 
 
 def doubts(material: Material) -> list[str]:
@@ -122,9 +122,9 @@ def doubts(material: Material) -> list[str]:
     fits = {"all families": material.posterior, **material.by_notion}
     for name, posterior in fits.items():
         if posterior is not None and not posterior.diagnostics.trusted:
-            seen = posterior.diagnostics
+            seen, named = posterior.diagnostics, f"{name} bits" if name in NOTIONS else name
             found.append(
-                f"The sampler did not settle on the fit of {name} (R-hat {seen.rhat_max:.2f}, "
+                f"The sampler did not settle on the fit of {named} (R-hat {seen.rhat_max:.2f}, "
                 f"{number(round(seen.ess_min))} effective draws, "
                 f"{counted(seen.divergences, 'divergence')}): its numbers are not to be trusted."
             )

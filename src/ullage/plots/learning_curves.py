@@ -1,12 +1,13 @@
 """Learning near the boundary: skill, loss and certainty of runs, on trained and on unseen questions."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ullage import chart
 from ullage.material import Material
 from ullage.plot import Plot, Rows, grouped
-from ullage.record import RunRecord
+from ullage.record import LEARNED, RunRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,6 +66,7 @@ class LearningCurves(Plot):
         axes.set_xlim(left=0)
         if quantity == "skill":
             chart.skill_axis(axes)
+            axes.set_ylim(bottom=min(-0.06, *(row["value"] - 0.06 for row in rows)))
         else:
             axes.set_ylim(bottom=0)
         axes.set_ylabel(SHOWN[quantity].rpartition(" of the ")[0] or SHOWN[quantity])
@@ -73,19 +75,19 @@ class LearningCurves(Plot):
 def _chosen(material: Material) -> Iterator[tuple[str, str, Any]]:
     for curve in material.curves:
         name = "skill" if curve.metric == "score" else curve.metric
-        if name in SHOWN and curve.split in SPLITS and curve.value == curve.value:
+        if name in SHOWN and curve.split in SPLITS and not math.isnan(curve.value):
             yield name, curve.split, curve
 
 
 def _row(record: RunRecord, quantity: str, split: str, step: int, value: float) -> dict[str, Any]:
     floor, ceiling = record.score_floor or 0.0, record.score_ceiling or 1.0
     if quantity == "skill":
-        value = (value - floor) / (ceiling - floor)
+        value = (value - floor) / ((ceiling - floor) or 1.0)
     return {
         "family": record.task,
         "level": record.level,
         "run_id": record.run_id,
-        "learned": (record.skill or 0.0) >= 0.95,
+        "learned": (record.skill or 0.0) >= LEARNED,
         "quantity": quantity,
         "split": split,
         "step": step,
