@@ -126,6 +126,28 @@ def test_runs_of_another_effort_are_counted_as_left_out():
     assert "another effort" not in text_of(material())
 
 
+def test_one_of_several_efforts_can_be_chosen(tmp_path):
+    short = [dataclasses.replace(one, run_id=f"short {one.run_id}", step_limit=500) for one in world()]
+    store = tmp_path / "store"
+    with open_store(store) as opened:
+        for one in [*world(), *short]:
+            opened.append(one, ())
+    for some in (world(), short):
+        keep_all(observe(some), store / KEPT)
+    found = report(store=store, report=tmp_path / "page.html", steps=500)
+    said = (tmp_path / "page.html").read_text("utf-8")
+    usual = report(store=store, report=tmp_path / "usual.html")
+
+    assert found["effort"]["step_limit"] == 500
+    assert usual["effort"]["step_limit"] == 2000
+    assert "--steps 500" in said
+    # `ullage predict` would take the other effort, so its command would give another number.
+    assert ("data-where" in said, "data-where" in (tmp_path / "usual.html").read_text("utf-8")) == (
+        False,
+        True,
+    )
+
+
 def test_a_store_of_failures_says_so_and_why(tmp_path):
     store = tmp_path / "store"
     with open_store(store) as opened:

@@ -13,7 +13,18 @@ from cyclopts import App, CycloptsError
 
 from ullage import __version__
 from ullage.errors import BadInput
-from ullage.flags import DEFAULT_STORE, DEFAULTS, NO_KNOBS, Json, ModelFlags, StorePath, StudyFlags, Switch
+from ullage.flags import (
+    ANY_EFFORT,
+    DEFAULT_STORE,
+    DEFAULTS,
+    NO_KNOBS,
+    EffortFlags,
+    Json,
+    ModelFlags,
+    StorePath,
+    StudyFlags,
+    Switch,
+)
 from ullage.output import let_go_of_stdout, sentence, show, stderr
 
 DONE, PARTLY, BAD_REQUEST, INTERRUPTED = 0, 1, 2, 130
@@ -53,7 +64,7 @@ def measure(
         Write the page that shows it to this file, too; see `ullage report`.
     """
     from ullage import present
-    from ullage.progress import Teller
+    from ullage.progress import FitTeller, Teller
     from ullage.verbs.measure import measure as run
 
     with Teller(stderr()) as watcher:
@@ -67,7 +78,10 @@ def measure(
             watcher=watcher,
         )
     if report is not None:
-        document |= {"report": _reported(report, study.store, document["model"]["model_id"])}
+        from ullage.verbs.report import report_measured
+
+        with FitTeller(stderr()) as told:
+            document |= {"report": report_measured(document, report, told)["report"]}
     show(document, json, present.measured)
     return DONE if document["complete"] and document["sound"] else PARTLY
 
@@ -124,9 +138,7 @@ def fit(
     store: StorePath = DEFAULT_STORE,
     runs: Path | None = None,
     demand: str = "nominal",
-    steps: int | None = None,
-    trials: int | None = None,
-    train_examples: int | None = None,
+    spent: EffortFlags = ANY_EFFORT,
     scatter: str = "beta_binomial",
     notions: bool = True,
     keep: Path | None = None,
@@ -141,12 +153,6 @@ def fit(
         A table made elsewhere (.csv, .parquet, .jsonl) in place of the store.
     demand
         Notion of bits: nominal (each family's own), answer, input, context or storage.
-    steps
-        Only runs with this step limit; without it, those of the largest complete effort.
-    trials
-        Only runs whose search had so many trials.
-    train_examples
-        Only runs with so many training examples.
     scatter
         How runs of one condition scatter: beta_binomial, own_floor or mixture.
     notions
@@ -163,9 +169,7 @@ def fit(
         store=store,
         runs=runs,
         demand=demand,
-        steps=steps,
-        trials=trials,
-        train_examples=train_examples,
+        **spent.chosen(),
         scatter=scatter,
         notions=notions,
         keep=keep,
@@ -256,6 +260,7 @@ def report(
     calibrate: Switch = False,
     notions: bool = True,
     model: str | None = None,
+    spent: EffortFlags = ANY_EFFORT,
     json: Json = False,
 ) -> int:
     """Write one self-contained HTML page that shows what was measured.
@@ -294,6 +299,7 @@ def report(
             calibrate=calibrate,
             notions=notions,
             model=model,
+            **spent.chosen(),
             told=told,
         )
     show(document, json, present_report.reported)
@@ -361,15 +367,6 @@ def check(task: str, /, *, json: Json = False) -> int:
     document = run(task)
     show(document, json, present.checked)
     return DONE if document["passed"] else BAD_REQUEST
-
-
-def _reported(file: Path, store: Path, model: str) -> str:
-    """The page of what was just measured; where it was left."""
-    from ullage.progress import FitTeller
-    from ullage.verbs.report import report as run
-
-    with FitTeller(stderr()) as told:
-        return run(store=store, report=file, model=model, told=told)["report"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

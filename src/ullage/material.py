@@ -104,6 +104,13 @@ class Material:
         kept = tuple(run for run in self.observations.runs if run.effort == self.posterior.effort)
         return Observations(kept, self.posterior.excluded)
 
+    @functools.cached_property
+    def spent(self) -> tuple[RunRecord, ...]:
+        """The records of the effort that was fitted, searches included; all where there is no fit."""
+        if self.posterior is None:
+            return self.records
+        return tuple(record for record in self.records if effort_of(record) == self.posterior.effort)
+
     @property
     def effort(self) -> Effort | None:
         """The effort that all of it speaks of."""
@@ -118,6 +125,11 @@ class Material:
             if run.model == model and run.technique == learner.technique_name:
                 found[run.task].append(run)
         return found
+
+
+def effort_of(record: RunRecord) -> Effort:
+    """What was spent on a run to learn."""
+    return Effort(record.step_limit, record.search_trials, record.train_examples)
 
 
 def _named(model: str, technique: str) -> str:

@@ -99,7 +99,7 @@ def page(material: Material) -> str:
         form=None if material.form is None else embedded(material.form),
         form_family=_first_family(material),
         form_model=learner.model_id if learner else "",
-        form_where=material.made.get("where", ""),
+        form_where=material.made.get("where"),
         css=(WEB / "page.css").read_text(encoding="utf-8"),
         script=script,
         script_hash=f"'sha256-{digest}'",

@@ -230,7 +230,7 @@ def _learning(material: Material) -> Section | None:
 
 
 def _search(material: Material) -> Section | None:
-    if any(record.phase == "search" for record in material.records):
+    if any(record.phase == "search" for record in material.spent):
         return Section("search", "How far the search can be believed")
     if not material.records:
         return None
@@ -250,14 +250,8 @@ def _techniques(material: Material) -> Section | None:
 def _diagnosis(material: Material) -> Section | None:
     learner = material.learners[0] if material.learners else None
     model = material.focus or (learner.model_id if learner else None)
-    effort = material.effort
-    spent = [
-        record
-        for record in material.records
-        if effort is None or effort.step_limit in {None, record.step_limit}
-    ]
-    own = [record for record in spent if record.model_id == model and record.is_evidence]
-    statements = [*diagnose(own), *depth(spent, material.posterior)]
+    own = [record for record in material.spent if record.model_id == model and record.is_evidence]
+    statements = [*diagnose(own), *depth(material.spent, material.posterior)]
     if not statements:
         return None
     name = learner.name if learner else str(model)

@@ -28,7 +28,7 @@ class GeneralisationDelay(Plot):
                 "delay_steps": record.late_generalisation_steps,
                 "step_limit": record.step_limit,
             }
-            for record in material.records
+            for record in material.spent
             if record.is_evidence and record.late_generalisation_steps is not None
         ]
         late = any(row["delay_steps"] > 0 for row in rows)

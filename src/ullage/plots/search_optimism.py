@@ -23,9 +23,9 @@ class SearchOptimism(Plot):
 
     def data(self, material: Material) -> Rows:
         """Of each level the best skill of the winning recipe in its search, and its mean on fresh seeds."""
-        names = chart.short_names(sorted({record.model_id for record in material.records}))
+        names = chart.short_names(sorted({record.model_id for record in material.spent}))
         places: dict[tuple[Any, ...], list[RunRecord]] = {}
-        for record in material.records:
+        for record in material.spent:
             place = (record.task, record.model_id, record.study, record.level)
             places.setdefault(place, []).append(record)
         rows = [

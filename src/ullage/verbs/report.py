@@ -26,7 +26,7 @@ from ullage.importance import importances
 from ullage.inquiry import Evidence, gather
 from ullage.kept import identity, posterior_of
 from ullage.material import Material
-from ullage.observations import NOMINAL, NOTIONS
+from ullage.observations import NOMINAL, NOTIONS, Effort
 from ullage.page import figure_files, page, write
 from ullage.posterior import Posterior
 from ullage.prediction import raised, raising
@@ -55,6 +55,37 @@ class Source:
     asked: tuple[str, ...]  # those of `ullage predict`
 
 
+ANY = Effort()
+
+
+@dataclasses.dataclass(frozen=True)
+class Wish:
+    """What of the runs is to be shown."""
+
+    effort: Effort = ANY
+    focus: str | None = None  # the model_id that the page is about
+    notions: bool = True
+    hold_out: bool = False
+
+    def flags(self) -> tuple[str, ...]:
+        """The same for the command line."""
+        given = {"--model": self.focus, **_effort_flags(self.effort)}
+        told = [word for flag, value in given.items() if value is not None for word in (flag, str(value))]
+        told += ["--calibrate"] if self.hold_out else []
+        return tuple(told if self.notions else [*told, "--no-notions"])
+
+
+def _effort_flags(effort: Effort) -> dict[str, int | None]:
+    return {
+        "--steps": effort.step_limit,
+        "--trials": effort.search_trials,
+        "--train-examples": effort.train_examples,
+    }
+
+
+EVERYTHING = Wish()
+
+
 def report(
     *,
     store: str | Path = "ullage-store",
@@ -66,6 +97,9 @@ def report(
     calibrate: bool = False,
     notions: bool = True,
     model: str | None = None,
+    steps: int | None = None,
+    trials: int | None = None,
+    train_examples: int | None = None,
     settings: Settings = DEFAULT_SETTINGS,
     told: Told = lambda done, count, what: None,
 ) -> dict[str, Any]:
@@ -73,11 +107,14 @@ def report(
 
     Fits that are kept are read; the others are made, 20 to 60 seconds each, one for all families and one for
     each notion (unless `notions` is false). `calibrate` holds levels out, too, which takes eight fits more.
+    Of several efforts the largest complete one is shown, or that of `steps`, `trials`, `train_examples`.
     """
     source = source_of(Path(store), None if runs is None else Path(runs), Path(keep or ""), shipped=shipped)
-    material = material_of(source, settings, told, notions=notions, hold_out=calibrate, focus=model)
-    flags = source.flags + (("--calibrate",) if calibrate else ()) + (("--model", model) if model else ())
-    material = dataclasses.replace(material, made=made(material, flags, Path(report), source.asked))
+    wanted = Effort(steps, trials, train_examples)
+    wish = Wish(wanted, model, notions=notions, hold_out=calibrate)
+    material = material_of(source, wish, settings, told)
+    facts = made(material, (*source.flags, *wish.flags()), Path(report), asked_of(source, material))
+    material = dataclasses.replace(material, made=facts)
     size = write(page(material), Path(report))
     written = [] if figures is None else write_figures(material, Path(figures))
     return document_of(material) | {
@@ -87,6 +124,15 @@ def report(
         "source": source.evidence.source,
         "store": str(store),
     }
+
+
+def report_measured(measured: Mapping[str, Any], file: Path, told: Told) -> dict[str, Any]:
+    """The page of what `ullage measure` has just found, from its document: of that model at that effort."""
+    spent = {"steps": "step_limit", "trials": "trials", "train_examples": "train_examples"}
+    chosen = {argument: measured[name] for argument, name in spent.items()}
+    chosen["model"] = measured["model"]["model_id"]
+    is_evidence = any(task["levels"] for task in measured["tasks"].values())
+    return report(store=measured["store"], report=file, told=told, **(chosen if is_evidence else {}))
 
 
 def document_of(material: Material) -> dict[str, Any]:
@@ -125,22 +171,19 @@ def source_of(store: Path, runs: Path | None, keep: Path, *, shipped: bool) -> S
 
 def material_of(
     source: Source,
+    wish: Wish = EVERYTHING,
     settings: Settings = DEFAULT_SETTINGS,
     told: Told = lambda done, count, what: None,
-    *,
-    notions: bool = True,
-    hold_out: bool = False,
-    focus: str | None = None,
 ) -> Material:
     """Everything that the page is made of."""
-    fits = fits_of(source, settings, told, notions=notions)
+    fits = fits_of(source, wish, settings, told)
+    focus = wish.focus
     observations = source.evidence.together
     found = Material(
         fits.pop(NOMINAL, None),
         fits,
         observations,
         source.records,
-        importances=tuple(importances(source.records)),
         source=source.evidence.source,
         focus=focus,
     )
@@ -154,23 +197,32 @@ def material_of(
     return dataclasses.replace(
         found,
         curves=curves_of(found, source.store),
-        calibration=calibration_of(found.posterior, source.folder, settings, told, make=hold_out),
+        importances=tuple(importances(found.spent)),
+        calibration=calibration_of(found.posterior, source.folder, settings, told, make=wish.hold_out),
         form=form_of(posteriors, families, plain_shapes(source.records), sizes_of(families)),
     )
 
 
-def fits_of(source: Source, settings: Settings, told: Told, *, notions: bool) -> dict[str, Posterior]:
+def fits_of(source: Source, wish: Wish, settings: Settings, told: Told) -> dict[str, Posterior]:
     """The posterior of all families, and of those of each notion, as `ullage predict` has them."""
     observations = source.evidence.together
     if not observations.runs:
         return {}
-    wanted = [NOMINAL, *(notion for notion in NOTIONS if notions and raising(observations, notion))]
+    wanted = [NOMINAL, *(notion for notion in NOTIONS if wish.notions and raising(observations, notion))]
     fits = {}
     for done, notion in enumerate(wanted, start=1):
-        conditions, effort, excluded = prepared(raised(observations, notion), notion)
+        conditions, effort, excluded = prepared(raised(observations, notion), notion, wish.effort)
         fits[notion] = posterior_of(conditions, effort, settings, excluded, source.folder)
         told(done, len(wanted), f"{notion} bits")
     return fits
+
+
+def asked_of(source: Source, material: Material) -> tuple[str, ...] | None:
+    """The flags with which `ullage predict` reads the same runs; None if it would take another effort."""
+    if material.posterior is None:
+        return source.asked
+    _, usual, _ = prepared(source.evidence.together, NOMINAL)
+    return source.asked if usual == material.effort else None
 
 
 def calibration_of(
@@ -199,11 +251,10 @@ def curves_of(material: Material, store: Store | None) -> tuple[CurveRow, ...]:
         middle = 2 ** log2_capacity[len(log2_capacity) // 2]
         finals = [
             record
-            for record in material.records
+            for record in material.spent
             if record.is_evidence
             and (record.task, record.model_id, record.technique)
             == (family, learner.model_id, learner.technique_name)
-            and record.step_limit == posterior.effort.step_limit
         ]
         for level in _next_to(middle, {record.level: record.demand_bits or 0.0 for record in finals}):
             same = [record.run_id for record in finals if record.level == level]
@@ -221,7 +272,9 @@ def _next_to(bits: float, demands: Mapping[int, float]) -> list[int]:
     ]
 
 
-def made(material: Material, flags: Sequence[str], report: Path, where: Sequence[str]) -> dict[str, str]:
+def made(
+    material: Material, flags: Sequence[str], report: Path, asked: Sequence[str] | None
+) -> dict[str, str]:
     """How the report was made, and the command that makes it again."""
     versions = {name: _version(name) for name in LIBRARIES}
     records = material.records
@@ -237,10 +290,8 @@ def made(material: Material, flags: Sequence[str], report: Path, where: Sequence
         "fits": "NUTS, two chains of 1000 draws after 500 of warm-up, seed 0",
     }
     command = shlex.join(["ullage", "report", *flags, "--report", str(report)])
-    return {name: text for name, text in facts.items() if text} | {
-        "command": command,
-        "where": shlex.join(where),
-    }
+    told = {name: text for name, text in facts.items() if text} | {"command": command}
+    return told if asked is None else told | {"where": shlex.join(asked)}
 
 
 def _seeds(records: Sequence[RunRecord]) -> str:
