@@ -358,7 +358,12 @@ def test_lightness_tells_colours_apart_in_grey():
 
 @pytest.mark.parametrize(
     ("ends", "expected"),
-    [((2.0, 9.0), [2, 3, 4, 5, 6, 8]), ((1.0, 1e6), [1, 100, 1e4, 1e6]), ((3.01, 3.02), [])],
+    [
+        ((2.0, 9.0), [2, 3, 4, 5, 6, 8]),
+        ((1.0, 1e6), [1, 100, 1e4, 1e6]),
+        ((6.2, 11.5), [8, 10]),
+        ((3.0, 3.1), [3.0, 3.05, 3.1]),
+    ],
 )
 def test_an_axis_has_round_numbers_and_not_too_many(ends, expected):
     assert chart.ticks(*ends, most=6 if ends[1] < 100 else 4) == expected

@@ -12,7 +12,7 @@ import shutil
 
 import pytest
 from hand_made import NANO
-from report_worlds import HOSTILE, curve, fitted, keep_all, material, mixed, stored, world
+from report_worlds import DOUBTFUL, HOSTILE, curve, fitted, keep_all, material, mixed, stored, world
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.keys import Keys
@@ -391,6 +391,31 @@ def test_the_theme_follows_the_system_and_a_button_turns_it(theme, browser, ship
 
     assert (luminance(json.loads(f"[{before[4:-1]}]")) > 0.5) == (theme == "light")
     assert (luminance(json.loads(f"[{after[4:-1]}]")) > 0.5) == (theme == "dark")
+
+
+@LIGHT_AND_DARK
+def test_print_is_dark_on_white_whatever_the_screen_is(theme, browser, shipped):
+    opened(browser, shipped, theme=theme)
+    features = [{"name": "prefers-color-scheme", "value": theme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": features})
+    seen = [one for one in browser.execute_script(SEEN) if one["text"]]
+
+    assert {tuple(one["back"]) for one in seen} == {(255, 255, 255)}
+    assert min(contrast(one["colour"], one["back"]) for one in seen) >= CONTRAST
+    assert not browser.find_element("id", "fit").is_displayed()
+
+
+def test_an_answer_that_is_not_to_be_trusted_looks_different(browser, tmp_path):
+    records = world()
+    posterior = fitted(observe(records), diagnostics=DOUBTFUL)
+    notions = dict.fromkeys(posterior.conditions.families, "input")
+    form = form_of({"nominal": posterior}, notions, {"nano": {**SHAPE, "d_head": 0}}, sizes_of(notions))
+    write(page(material(records, form=form)), tmp_path / "page.html")
+    opened(browser, tmp_path)
+    content = "return getComputedStyle(document.querySelector('.word'), '::after').content"
+
+    assert browser.execute_script(content) == '" (not to be trusted)"'
+    assert "did not settle" in browser.find_element("id", "fit").text
 
 
 def test_a_phone_shows_the_page_without_scrolling_aside_and_with_letters_that_can_be_read(browser, shipped):

@@ -170,14 +170,26 @@ def short_names(model_ids: Mapping[str, Any] | list[str]) -> dict[str, str]:
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Round numbers between two ends of a logarithmic axis: three at least where they can be had."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    found: list[float] = []
-    for heads in ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 4, 5, 6, 8), tuple(n / 10 for n in range(10, 100))):
-        values = [head * 10.0**power for power in range(first, last + 1) for head in heads]
-        found = [float(f"{value:.6g}") for value in values if low <= value <= high]
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for heads in ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 4, 5, 6, 8)):
+        found = _within([head * 10.0**power for power in powers for head in heads], low, high)
         if len(found) >= 3:
-            break
-    return found[:: math.ceil(len(found) / most)] if found else found
+            return found[:: math.ceil(len(found) / most)]
+    return _even(low, high)
+
+
+def _within(values: list[float], low: float, high: float) -> list[float]:
+    return [float(f"{value:.6g}") for value in values if low <= value <= high]
+
+
+def _even(low: float, high: float) -> list[float]:
+    """Two to five round numbers at even distances, for an axis that is too short for anything else."""
+    rough = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(head * power for head in (1, 2, 5, 10) if head * power >= rough)
+    return _within(
+        [place * step for place in range(math.ceil(low / step), math.floor(high / step) + 1)], low, high
+    )
 
 
 def logarithmic(axes: "Axes", low: float, high: float, *, most: int = 6) -> None:

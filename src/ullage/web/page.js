@@ -284,7 +284,8 @@
     tell("doubt", fit.trusted ? "" : "The sampler did not settle on these runs: take care with this answer.");
     const knobs = model !== null && fit.models[model].shape ? fit.models[model].shape : { ...shape, d_head: shape.d_head * shape.heads === shape.d_model ? 0 : shape.d_head };
     tell("command", shape.precision && root.dataset.where !== undefined ? command(subject, bits, knobs) : "");
-    root.querySelector(".answer").classList.toggle("extrapolating", beyond.length > 0 || !fit.trusted);
+    root.querySelector(".answer").classList.toggle("extrapolating", beyond.length > 0);
+    root.querySelector(".answer").classList.toggle("doubtful", !fit.trusted);
     root.dataset.answer = JSON.stringify({ ...found, binding_budget: binds, extrapolating: beyond.length > 0, parameters: count });
     draw(fit, which, model, log2Budget, bits);
   }
