@@ -181,6 +181,21 @@ def test_what_cannot_be_trusted_is_dashed_and_what_is_open_ends_in_an_arrow():
     assert sure[-1].get_markerfacecolor() != half_open[-1].get_markerfacecolor() == chart.PAPER
 
 
+@pytest.mark.parametrize("ends", [(256.0, 8192.0), (-4.0, 4.0)])
+def test_the_words_for_an_interval_without_ends_stay_clear_of_the_names(ends):
+    with chart.style():
+        axes = Figure(layout="constrained").subplots()
+        chart.rows_axis(axes, ["a model with a long name"])
+        axes.set_xlim(*ends)
+        chart.whisker(axes, {"median": None, "low": None, "high": None}, 0.0, ends)
+        axes.figure.draw_without_rendering()
+        (words,) = axes.texts
+        (name,) = axes.get_yticklabels()
+
+        assert words.get_text() == "not bounded"
+        assert words.get_window_extent().x0 > name.get_window_extent().x1
+
+
 def test_captions_say_what_is_not_trusted():
     rows = PLOTS["skill_curves"].data(material(diagnostics=DOUBTFUL))
 
@@ -241,6 +256,15 @@ def test_learning_is_drawn_in_skill_and_by_split(rows_of):
         "cross_entropy_bits",
         "entropy_bits",
     }
+
+
+def test_a_skill_below_chance_is_not_cut_off(rows_of):
+    row = next(row for row in rows_of["learning_curves"] if row["quantity"] == "skill")
+    figure = PLOTS["learning_curves"]([{**row, "value": -1.0}, {**row, "step": 999, "value": 1.0}])
+    low, high = figure.axes[0].get_ylim()
+
+    assert low < -1.0
+    assert high > 1.0
 
 
 def test_reliability_is_of_held_out_runs_only_where_there_are_such(full):
