@@ -189,6 +189,19 @@ def test_a_table_made_elsewhere_has_a_page(tmp_path):
     assert "sorting" in (tmp_path / "page.html").read_text("utf-8")
 
 
+def test_two_models_of_one_name_are_told_apart_by_their_shape():
+    """A table made elsewhere may call all its models alike."""
+    models = [dataclasses.replace(NANO, model_id="mine", layers=layers) for layers in (1, 2)]
+    found = material(world(models=models))
+    said = text_of(found)
+
+    assert [learner.name.partition(",")[0] for learner in found.learners] == [
+        "mine (layers=1",
+        "mine (layers=2",
+    ]
+    assert "mine (layers=2, heads=4" in said
+
+
 def test_curves_are_those_next_to_the_boundary(tmp_path):
     records = world({"parity": 3.0}, (NANO,))
     store = stored(tmp_path / "store", records, {one.run_id: curve(one.run_id) for one in records})
@@ -239,7 +252,7 @@ def test_a_terminal_sees_the_same_verdict(tmp_path, capsys):
     path = tmp_path / "page.html"
     _, out, _ = run(capsys, "report", "--store", store, "--report", path)
     told = report(store=store, report=path)
-    said = "".join(Reader(path.read_text("utf-8")).text)
+    said = " ".join("".join(Reader(path.read_text("utf-8")).text).split())
 
     assert told["verdict"] in " ".join(out.split())
     assert told["verdict"] in said

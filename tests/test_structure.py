@@ -45,6 +45,12 @@ STATISTICS = (
     "prediction",
     "calibration",
     "summary",
+    "importance",
+    "verdict",
+    "diagnosis",
+    "form",
+    "plot",
+    "page",
 )
 TRAINING = {"task", "split", "architecture", "recipe", "technique", "evaluate", "train", "job"}
 

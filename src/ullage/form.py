@@ -21,7 +21,7 @@ import numpy as np
 
 from ullage.boundary import CREDIBLE, LEAST_SKILL, STEPS, in_steps
 from ullage.budget import COMPARED, STORAGE_BITS_PER_PARAMETER
-from ullage.chart import short_names
+from ullage.material import model_names
 from ullage.observations import NOMINAL
 from ullage.posterior import LOG_CHOOSE, Posterior
 from ullage.record import LEARNED
@@ -132,11 +132,11 @@ def _ends(bits: np.ndarray) -> list[float]:
 
 def _models(posterior: Posterior, shapes: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     conditions = posterior.conditions
-    names = short_names([model.model_id for model in conditions.models])
+    names = model_names(conditions.models)
     return [
         {
             **dataclasses.asdict(model),
-            "name": names[model.model_id],
+            "name": names[model],
             "parameters": conditions.parameters[place],
             "shape": shapes.get(model.model_id),
         }

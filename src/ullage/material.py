@@ -7,12 +7,12 @@ by hand, and the page of a store is the same however often it is made.
 import collections
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.budget import STORAGE_BITS_PER_PARAMETER
 from ullage.chart import short_names
-from ullage.observations import NO_TECHNIQUE, NOMINAL, Effort, Observation, Observations
+from ullage.observations import NO_TECHNIQUE, NOMINAL, Effort, Model, Observation, Observations
 from ullage.posterior import Posterior
 from ullage.readoff import learners, summary
 from ullage.record import CurveRow, RunRecord
@@ -74,14 +74,14 @@ class Material:
         if self.posterior is None:
             return ()
         conditions = self.posterior.conditions
-        names = short_names([model.model_id for model in conditions.models])
+        names = model_names(conditions.models)
         found = [
             Learner(
                 model,
                 technique,
                 conditions.models[model].model_id,
                 conditions.techniques[technique],
-                _named(names[conditions.models[model].model_id], conditions.techniques[technique]),
+                _named(names[conditions.models[model]], conditions.techniques[technique]),
             )
             for model, technique in learners(conditions)
         ]
@@ -130,6 +130,25 @@ class Material:
 def effort_of(record: RunRecord) -> Effort:
     """What was spent on a run to learn."""
     return Effort(record.step_limit, record.search_trials, record.train_examples)
+
+
+def model_names(models: Sequence[Model]) -> dict[Model, str]:
+    """What models are called: their names without what they share, and their shapes where names are alike.
+
+    >>> list(model_names([Model("mine", layers=1), Model("mine", layers=2), Model("nano")]).values())
+    ['mine (layers=1)', 'mine (layers=2)', 'nano']
+    """
+    short = short_names([model.model_id for model in models])
+    called = [short[model.model_id] for model in models]
+    return {
+        model: name if called.count(name) == 1 else f"{name} ({_shape(model)})"
+        for model, name in zip(models, called, strict=True)
+    }
+
+
+def _shape(model: Model) -> str:
+    numbers = {name: value for name, value in dataclasses.asdict(model).items() if isinstance(value, int)}
+    return ", ".join(f"{name}={value}" for name, value in numbers.items())
 
 
 def _named(model: str, technique: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from ullage.diagnosis import Statement, depth, diagnose
 from ullage.material import Material, unit
 from ullage.present import counted, interval, number
-from ullage.readoff import families_of, family_capacity
+from ullage.readoff import families_of, family_capacity, learners
 from ullage.record import EVIDENCE, LEARNED, Status
 from ullage.summary import level_summaries
 from ullage.verdict import percent, shares
@@ -144,10 +144,11 @@ def _capacity(material: Material) -> Section:
 
 
 def _models_table(material: Material) -> Table:
-    found = {(one["model_id"], one["technique"]): one for one in material.document["models"]}
+    assert material.posterior is not None
+    found = dict(zip(learners(material.posterior.conditions), material.document["models"], strict=True))
     rows = []
     for learner in material.learners:
-        one = found[learner.model_id, learner.technique_name]
+        one = found[learner.model, learner.technique]
         size = "–" if one["parameters"] is None else number(one["parameters"])
         band = "–" if None in (one["heads"], one["d_head"], one["precision_bits"]) else _bandwidth(one)
         told = one["capacity_bits"]

@@ -10,8 +10,9 @@ from typing import Any
 from ullage.budget import COMPARED
 from ullage.material import Learner, Material, budget_bits
 from ullage.observations import NOTIONS, Effort
+from ullage.posterior import Posterior
 from ullage.present import counted, interval, number
-from ullage.readoff import describe, model_capacity, utilisation
+from ullage.readoff import describe, learners, model_capacity, utilisation
 
 Document = Mapping[str, Any]
 
@@ -52,7 +53,7 @@ def shares(material: Material, learner: Learner) -> list[dict[str, Any]]:
     """A row for each notion and budget of a learner: C, the budget, what is filled and what is left."""
     rows = []
     for notion, posterior in material.by_notion.items():
-        place = _place(posterior, learner)
+        place = _place(material, posterior, learner)
         if place is None:
             continue
         capacity = model_capacity(posterior, *place).to_json()
@@ -79,14 +80,18 @@ def shares(material: Material, learner: Learner) -> list[dict[str, Any]]:
     return rows
 
 
-def _place(posterior: Any, learner: Learner) -> tuple[int, int] | None:
-    models = [model.model_id for model in posterior.conditions.models]
-    if learner.model_id not in models or learner.technique_name not in posterior.conditions.techniques:
+def _place(material: Material, posterior: Posterior, learner: Learner) -> tuple[int, int] | None:
+    """Where a learner stands in the fit of one notion; None if it has no runs there."""
+    assert material.posterior is not None
+    model = material.posterior.conditions.models[learner.model]
+    models, techniques = posterior.conditions.models, posterior.conditions.techniques
+    if model not in models or learner.technique_name not in techniques:
         return None
-    return models.index(learner.model_id), posterior.conditions.techniques.index(learner.technique_name)
+    place = models.index(model), techniques.index(learner.technique_name)
+    return place if place in learners(posterior.conditions) else None
 
 
-def _offered(posterior: Any, place: tuple[int, int], budget: str) -> float | None:
+def _offered(posterior: Posterior, place: tuple[int, int], budget: str) -> float | None:
     return budget_bits(describe(posterior.conditions, *place), budget)
 
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ullage import chart
 from ullage.budget import COMPARED
-from ullage.material import Material, budget_bits
+from ullage.material import Material, budget_bits, model_names
 from ullage.plot import Plot, Row, Rows, grouped, span
+from ullage.readoff import learners
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,15 +37,16 @@ class BudgetHeadroom(Plot):
         """C is None on a side that the runs do not bound."""
         rows = []
         for notion, document in material.documents.items():
-            for model in document["models"]:
+            conditions = material.by_notion[notion].conditions
+            names = model_names(conditions.models)
+            for (place, _), model in zip(learners(conditions), document["models"], strict=True):
                 for budget in COMPARED[notion]:
                     offered = budget_bits(model, budget)
                     if offered is not None:
                         rows.append(_row(notion, document, model, budget, offered))
-        names = chart.short_names(sorted({row["model_id"] for row in rows}))
+                        rows[-1]["model"] = names[conditions.models[place]] + rows[-1]["model"]
         order = {learner.model_id: place for place, learner in enumerate(material.learners)}
-        rows.sort(key=lambda row: (row["notion"], row["budget"], order.get(row["model_id"], 0)))
-        return [{**row, "model": names[row["model_id"]] + row["model"]} for row in rows]
+        return sorted(rows, key=lambda row: (row["notion"], row["budget"], order.get(row["model_id"], 0)))
 
     def caption(self, rows: Rows) -> str:
         del rows
