@@ -10,6 +10,7 @@
 import dataclasses
 import importlib.metadata
 import json
+import os
 import platform
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,7 @@ from ullage.observations import NOMINAL, NOTIONS, Effort
 from ullage.page import figure_files, page, write
 from ullage.posterior import Posterior
 from ullage.prediction import raised, raising
+from ullage.present import counted
 from ullage.readoff import half_skill
 from ullage.record import CurveRow, RunRecord
 from ullage.shapes import plain_shapes, sizes_of
@@ -109,7 +111,7 @@ def report(
     each notion (unless `notions` is false). `calibrate` holds levels out, too, which takes eight fits more.
     Of several efforts the largest complete one is shown, or that of `steps`, `trials`, `train_examples`.
     """
-    source = source_of(Path(store), None if runs is None else Path(runs), Path(keep or ""), shipped=shipped)
+    source = source_of(Path(store), None if runs is None else Path(runs), keep, shipped=shipped)
     wanted = Effort(steps, trials, train_examples)
     wish = Wish(wanted, model, notions=notions, hold_out=calibrate)
     material = material_of(source, wish, settings, told)
@@ -153,11 +155,11 @@ def document_of(material: Material) -> dict[str, Any]:
     }
 
 
-def source_of(store: Path, runs: Path | None, keep: Path, *, shipped: bool) -> Source:
+def source_of(store: Path, runs: Path | None, keep: str | Path | None, *, shipped: bool) -> Source:
     """The runs that are asked for."""
     if shipped and runs is not None:
         raise BadInput(f"runs={runs} and --shipped are two answers to one question; give one of them")
-    folder = keep if keep != Path() else store / KEPT
+    folder = store / KEPT if keep is None else Path(keep)
     if runs is not None:
         flags = ("--runs", str(runs))
         return Source(gather(store, runs)[0], (), None, folder, flags, flags)
@@ -281,7 +283,8 @@ def made(
     facts = {
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items() if version),
-        "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        "machine": f"{platform.system()} {platform.machine()}, {counted(os.cpu_count() or 1, 'core')}, "
+        f"Python {platform.python_version()}",
         "runs made by": _distinct(f"ullage {record.version}" for record in records),
         "trained on": _distinct(
             f"{record.device}{f' of {record.host}' if record.host else ''}" for record in records
