@@ -8,8 +8,8 @@ from scripted_runs import Script, Scripted
 from small_tasks import TINY
 
 from ullage import present
-from ullage.cli import _rendered
 from ullage.errors import BadInput
+from ullage.output import rendered
 from ullage.rehearsal import Known, draw_world
 from ullage.request import default_workers, find_campaigns, find_effort, find_families, find_settings
 from ullage.store import open_store
@@ -271,7 +271,7 @@ def test_of_a_fully_stored_study_nothing_is_left(asked, tmp_path):
     assert found["runs"] == {"search": nothing, "final": nothing}
     assert [found[name] for name in RANGES] == [nothing] * 3
     assert found["already_stored"] == stored > 0
-    assert f"Nothing is left to do: {stored} runs of this study" in _rendered(present.planned(found))
+    assert f"Nothing is left to do: {stored} runs of this study" in rendered(present.planned(found))
 
 
 # ── time ──────────────────────────────────────────────────────────────────────────────────────────
@@ -335,7 +335,7 @@ def test_the_speed_of_matrix_products_is_that_of_a_machine():
 
 
 def test_a_plan_is_shown_as_a_table_with_its_reasons(tmp_path):
-    shown = _rendered(present.planned(planned(tmp_path / "store", **GRID)))
+    shown = rendered(present.planned(planned(tmp_path / "store", **GRID)))
     lines = [line.split() for line in shown.splitlines()]
 
     assert ["still", "to", "do", "from", "to"] in lines

@@ -21,12 +21,13 @@ ORDER = (  # noqa: SIM905 - forty lines of one word each would tell no more
     "architecture architectures "
     "recipe technique techniques evaluate train job store stores shipped table executor worker executors "
     "observations boundary imported conditions tabled scatter metamodel sampler posterior capacity kept "
-    "netcdf heldout readoff worlds prediction calibration placement summary search protocol rehearsal space "
-    "campaign study present present_fit present_predict progress plot report testing testing_stores "
-    "testing_architectures testing_executors request pilot inquiry verbs flags cli __main__"
+    "netcdf heldout readoff worlds prediction calibration placement summary search importance protocol "
+    "rehearsal space campaign study present present_fit present_predict progress chart material verdict "
+    "present_report diagnosis form plot plots sections page testing testing_stores testing_architectures "
+    "testing_executors request pilot inquiry shapes verbs flags output cli __main__"
 ).split()
 FRONT = ("cli", "__main__")
-MEMBER_FOLDERS = ("tasks", "architectures", "techniques", "stores", "executors")
+MEMBER_FOLDERS = ("tasks", "architectures", "techniques", "stores", "executors", "plots")
 
 # Runs that were made elsewhere can be judged: the statistics know records and nothing of training.
 STATISTICS = (
@@ -45,10 +46,16 @@ STATISTICS = (
     "prediction",
     "calibration",
     "summary",
+    "importance",
+    "verdict",
+    "diagnosis",
+    "form",
+    "plot",
+    "page",
 )
 TRAINING = {"task", "split", "architecture", "recipe", "technique", "evaluate", "train", "job"}
 
-HEAVY = {"jax", "numpyro", "optuna", "matplotlib", "duckdb"}
+HEAVY = {"jax", "numpyro", "optax", "optuna", "matplotlib", "jinja2", "duckdb"}
 
 # Written in two halves, so that this file does not hold what it forbids.
 FORBIDDEN = [

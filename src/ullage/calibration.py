@@ -29,6 +29,7 @@ from ullage.posterior import Posterior
 from ullage.record import LEARNED
 
 FOLDS = 8  # of the levels: as many as the most families have levels, so that one of each is left out
+FOLD_SETTINGS = Settings(warmup=300, draws=500)  # only the mean over the draws is scored: short chains do
 BINS = 5  # of the reliability table: with a hundred runs, ten would hold too few each
 LEAST_CHANCE = 1e-9  # what no draw of a posterior thinks possible is still not impossible
 

@@ -4,20 +4,28 @@ Documents go to stdout (`--json`) or are shown as tables; progress goes to stder
 what was asked; 1: did part of it; 2: a bad request, told in one sentence.
 """
 
-import json
-import os
-import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from cyclopts import App, CycloptsError
-from rich.console import Console, RenderableType
 
 from ullage import __version__
 from ullage.errors import BadInput
-from ullage.flags import DEFAULT_STORE, DEFAULTS, NO_KNOBS, Json, ModelFlags, StorePath, StudyFlags, Switch
+from ullage.flags import (
+    ANY_EFFORT,
+    DEFAULT_STORE,
+    DEFAULTS,
+    NO_KNOBS,
+    EffortFlags,
+    Json,
+    ModelFlags,
+    StorePath,
+    StudyFlags,
+    Switch,
+)
+from ullage.output import let_go_of_stdout, sentence, show, stderr
 
 DONE, PARTLY, BAD_REQUEST, INTERRUPTED = 0, 1, 2, 130
 
@@ -28,8 +36,6 @@ app = App(
     help_format="plaintext",
 )
 
-WIDEST = 100  # columns; sentences that run across a whole screen are hard to read
-
 
 @app.command
 def measure(
@@ -39,6 +45,7 @@ def measure(
     demand: str = "nominal",
     minutes: float | None = None,
     retry: str | None = None,
+    report: Path | None = None,
     json: Json = False,
 ) -> int:
     """Measure the effective capacity of one model (the main job).
@@ -53,12 +60,14 @@ def measure(
         Start no run after this many minutes; the same command goes on later.
     retry
         failed: make failed runs again, and only these besides what is missing.
+    report
+        Write the page that shows it to this file, too; see `ullage report`.
     """
     from ullage import present
-    from ullage.progress import Teller
+    from ullage.progress import FitTeller, Teller
     from ullage.verbs.measure import measure as run
 
-    with Teller(_stderr()) as watcher:
+    with Teller(stderr()) as watcher:
         document = run(
             tasks or ("classic",),
             **study.chosen(),
@@ -68,7 +77,12 @@ def measure(
             retry=retry,
             watcher=watcher,
         )
-    _print(document, json, present.measured)
+    if report is not None:
+        from ullage.verbs.report import report_measured
+
+        with FitTeller(stderr()) as told:
+            document |= {"report": report_measured(document, report, told)["report"]}
+    show(document, json, present.measured)
     return DONE if document["complete"] and document["sound"] else PARTLY
 
 
@@ -84,7 +98,7 @@ def plan(*tasks: str, study: StudyFlags = DEFAULTS, flags: ModelFlags = NO_KNOBS
     from ullage import present
     from ullage.verbs.plan import plan as run
 
-    _print(run(tasks or ("classic",), **study.chosen(), knobs=flags.chosen()), json, present.planned)
+    show(run(tasks or ("classic",), **study.chosen(), knobs=flags.chosen()), json, present.planned)
     return DONE
 
 
@@ -94,7 +108,7 @@ def status(*, store: StorePath = DEFAULT_STORE, json: Json = False) -> int:
     from ullage import present
     from ullage.verbs.status import status as run
 
-    _print(run(store), json, present.stored)
+    show(run(store), json, present.stored)
     return DONE
 
 
@@ -114,7 +128,7 @@ def export(
     from ullage import present
     from ullage.verbs.export import export as run
 
-    _print(run(file, curves=curves, store=store), json, present.exported)
+    show(run(file, curves=curves, store=store), json, present.exported)
     return DONE
 
 
@@ -124,9 +138,7 @@ def fit(
     store: StorePath = DEFAULT_STORE,
     runs: Path | None = None,
     demand: str = "nominal",
-    steps: int | None = None,
-    trials: int | None = None,
-    train_examples: int | None = None,
+    spent: EffortFlags = ANY_EFFORT,
     scatter: str = "own_floor",
     notions: bool = True,
     keep: Path | None = None,
@@ -141,12 +153,6 @@ def fit(
         A table made elsewhere (.csv, .parquet, .jsonl) in place of the store.
     demand
         Notion of bits: nominal (each family's own), answer, input, context or storage.
-    steps
-        Only runs with this step limit; without it, those of the largest complete effort.
-    trials
-        Only runs whose search had so many trials.
-    train_examples
-        Only runs with so many training examples.
     scatter
         How runs of one condition scatter: own_floor, beta_binomial or mixture.
     notions
@@ -163,15 +169,13 @@ def fit(
         store=store,
         runs=runs,
         demand=demand,
-        steps=steps,
-        trials=trials,
-        train_examples=train_examples,
+        **spent.chosen(),
         scatter=scatter,
         notions=notions,
         keep=keep,
         force=force,
     )
-    _print(document, json, present_fit.fitted)
+    show(document, json, present_fit.fitted)
     return DONE if document["diagnostics"]["trusted"] else PARTLY
 
 
@@ -226,7 +230,7 @@ def predict(
     from ullage.progress import Teller
     from ullage.verbs.predict import answer
 
-    with Teller(_stderr()) as watcher:
+    with Teller(stderr()) as watcher:
         found = answer(
             Asked(task, level, bits, demand),
             model=model,
@@ -240,8 +244,66 @@ def predict(
             workers=workers,
             watcher=watcher,
         )
-    _print(found.to_json(), json, lambda _: present_predict.predicted(found))
+    show(found.to_json(), json, lambda _: present_predict.predicted(found))
     return DONE if found.reached and not found.failed and found.prediction.diagnostics.trusted else PARTLY
+
+
+@app.command
+def report(
+    *,
+    store: StorePath = DEFAULT_STORE,
+    runs: Path | None = None,
+    shipped: Switch = False,
+    report: Path = Path("ullage-report.html"),
+    figures: Path | None = None,
+    keep: Path | None = None,
+    calibrate: Switch = False,
+    notions: bool = True,
+    model: str | None = None,
+    spent: EffortFlags = ANY_EFFORT,
+    json: Json = False,
+) -> int:
+    """Write one self-contained HTML page that shows what was measured.
+
+    Parameters
+    ----------
+    runs
+        A table made elsewhere (.csv, .parquet, .jsonl) in place of the store.
+    shipped
+        The runs that come with the package, in place of the store.
+    report
+        The file to write.
+    figures
+        A folder for every figure as SVG and PDF, with the CSV of what is drawn.
+    keep
+        The folder that keeps the fits; beside the store's runs unless given.
+    calibrate
+        Hold levels out and show whether predictions come true; takes eight fits more.
+    notions
+        Fit each notion of demand, too: what a budget is filled by needs it.
+    model
+        The model_id that the page is about; the one with the most runs unless given.
+    """
+    from ullage import present_report
+    from ullage.progress import FitTeller
+    from ullage.verbs.report import report as run
+
+    with FitTeller(stderr()) as told:
+        document = run(
+            store=store,
+            runs=runs,
+            shipped=shipped,
+            report=report,
+            figures=figures,
+            keep=keep,
+            calibrate=calibrate,
+            notions=notions,
+            model=model,
+            **spent.chosen(),
+            told=told,
+        )
+    show(document, json, present_report.reported)
+    return DONE if document["trusted"] else PARTLY
 
 
 @app.command
@@ -268,9 +330,9 @@ def calibrate(
     from ullage.progress import FitTeller
     from ullage.verbs.calibrate import calibration
 
-    with FitTeller(_stderr()) as told:
+    with FitTeller(stderr()) as told:
         found = calibration(scheme, demand=demand, runs=runs, store=store, told=told)
-    _print(found.to_json(), json, lambda _: present_predict.calibrated(found))
+    show(found.to_json(), json, lambda _: present_predict.calibrated(found))
     return PARTLY if found.untrusted else DONE
 
 
@@ -286,7 +348,7 @@ def list_members(kind: Literal["tasks", "architectures", "techniques"], /, *, js
     from ullage import present
     from ullage.verbs.members import members
 
-    _print(members(kind), json, present.listed)
+    show(members(kind), json, present.listed)
     return DONE
 
 
@@ -303,44 +365,8 @@ def check(task: str, /, *, json: Json = False) -> int:
     from ullage.verbs.check import check as run
 
     document = run(task)
-    _print(document, json, present.checked)
+    show(document, json, present.checked)
     return DONE if document["passed"] else BAD_REQUEST
-
-
-def _stderr() -> Console:
-    return Console(stderr=True, soft_wrap=True)
-
-
-def _print(document: Any, as_json: bool, show: Callable[[Any], RenderableType]) -> None:
-    text = json.dumps(document, indent=1, allow_nan=False) if as_json else _rendered(show(document))
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _let_go_of_stdout()
-        raise BadInput(
-            f"standard output cannot be written ({error.strerror}); give it a place that takes it"
-        ) from None
-
-
-def _rendered(shown: RenderableType) -> str:
-    console = Console(width=min(Console().width, WIDEST), highlight=False)
-    with console.capture() as captured:
-        console.print(shown)
-    return "\n".join(line.rstrip() for line in captured.get().rstrip().split("\n"))
-
-
-def _let_go_of_stdout() -> None:
-    """What could not be written is not tried again when the process ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _sentence(error: CycloptsError) -> str:
-    """What the parser says, as one sentence that ends with where to look."""
-    said = re.sub(r"\. (\w)", lambda found: "; " + found[1].lower(), str(error)).rstrip(" .?")
-    verb = " ".join(("ullage", *(error.command_chain or ())))
-    return f"{said[:1].lower()}{said[1:]}; `{verb} --help` tells what is allowed"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -349,13 +375,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except (BadInput, CycloptsError) as error:
-        said = str(error) if isinstance(error, BadInput) else _sentence(error)
-        _stderr().print(f"ullage: {' '.join(said.split())}", markup=False, emoji=False, highlight=False)
+        said = str(error) if isinstance(error, BadInput) else sentence(error)
+        stderr().print(f"ullage: {' '.join(said.split())}", markup=False, emoji=False, highlight=False)
         code = BAD_REQUEST
     except KeyboardInterrupt:
-        _stderr().print("ullage: stopped; what was stored is kept, the same command goes on from here")
+        stderr().print("ullage: stopped; what was stored is kept, the same command goes on from here")
         code = INTERRUPTED
     except BrokenPipeError:
-        _let_go_of_stdout()  # the reader has gone: not our error
+        let_go_of_stdout()  # the reader has gone: not our error
         code = DONE
     sys.exit(code if isinstance(code, int) else DONE)

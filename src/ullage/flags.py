@@ -88,7 +88,24 @@ class StudyFlags:
         return dataclasses.asdict(self) | {"levels": () if self.levels is None else parse_levels(self.levels)}
 
 
-NO_KNOBS, DEFAULTS = ModelFlags(), StudyFlags()
+@Parameter(name="*")
+@dataclasses.dataclass(frozen=True)
+class EffortFlags:
+    """Which runs of a store that holds several efforts."""
+
+    steps: int | None = None
+    "Only runs with this step limit; without it, those of the largest complete effort."
+    trials: int | None = None
+    "Only runs whose search had so many trials."
+    train_examples: int | None = None
+    "Only runs with so many training examples."
+
+    def chosen(self) -> dict[str, Any]:
+        """The arguments of the verb."""
+        return dataclasses.asdict(self)
+
+
+NO_KNOBS, DEFAULTS, ANY_EFFORT = ModelFlags(), StudyFlags(), EffortFlags()
 
 
 def parse_levels(text: str) -> tuple[int, ...]:

@@ -194,7 +194,8 @@ def _warnings(document: Document) -> list[str]:
 def _cost(document: Document) -> str:
     runs = f"{counted(sum(document['runs'].values()), 'run')} ({document['new_runs']} new)"
     steps = f"{number(document['train_steps'])} steps"
-    return f"{runs}, {steps}, {duration(document['seconds'])}; store: {document['store']}"
+    told = f"{runs}, {steps}, {duration(document['seconds'])}; store: {document['store']}"
+    return f"{told}; page: {document['report']}" if document["report"] else told
 
 
 # ── plan ──────────────────────────────────────────────────────────────────────────────────────────

@@ -5,7 +5,7 @@ driver writes a store at a time, readers may read meanwhile.
 """
 
 import abc
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -41,8 +41,11 @@ class Store(abc.ABC):
         """All runs, one record a run_id: the one of the latest attempt, in order of appearance."""
 
     @abc.abstractmethod
-    def curves(self) -> Iterator[CurveRow]:
-        """The long table of all checkpoints of the runs that `read` returns, no row twice."""
+    def curves(self, run_ids: Collection[str] | None = None) -> Iterator[CurveRow]:
+        """The long table of all checkpoints of the runs that `read` returns, no row twice.
+
+        With `run_ids`, only of these runs: a store holds a thousand times as many checkpoints as runs.
+        """
 
     @abc.abstractmethod
     def lock(self) -> None:

@@ -27,6 +27,8 @@ class Watcher:
     """Who wants to know how a study goes; the defaults do not."""
 
     planned: Callable[[int, int], None] = lambda stored, missing: None
+    recalled: Callable[[Sequence[RunRecord]], None] = lambda records: None
+    left: Callable[[int], None] = lambda count: None
     started: Callable[[Planned], None] = lambda planned: None
     progressed: Callable[[Planned, int, float], None] = lambda planned, step, score: None
     ended: Callable[[Planned, RunRecord], None] = lambda planned, record: None
@@ -120,7 +122,8 @@ class Study:
         self.deadline = None if minutes is None else time.monotonic() + 60 * minutes
         # A store that is refused is told before anything else; one that is only read needs no lock.
         with contextlib.nullcontext() if self.complete else self.store:
-            watcher.planned(len(self.records), sum(len(course.queue) for course in self.courses))
+            watcher.planned(len(self.records), self._left())
+            watcher.recalled(self.evidence)
             for course in self.courses:
                 self._tell_if_over(course)
             if not self.complete:
@@ -158,7 +161,12 @@ class Study:
         if not course.queue and len(course.ended) == len(course.batch):
             self._advance(course)
             self._tell_if_over(course)
+        self.watcher.left(self._left())
         return True
+
+    def _left(self) -> int:
+        """How many runs are wanted now and not begun; an adaptive campaign may want more after them."""
+        return sum(len(course.queue) for course in self.courses)
 
     # ── batches ───────────────────────────────────────────────────────────────────────────────
 

@@ -119,6 +119,15 @@ def _gives_each_number_once(store: Store) -> str:
     )
 
 
+def _gives_the_curves_of_some(store: Store) -> str:
+    with store:
+        for run_id in ("a", "b", "c"):
+            store.append(example_record(run_id), example_curve(run_id))
+    found = {row.run_id for row in store.curves({"a", "c", "nowhere"})}
+    rows = list(store.curves([]))
+    return "" if found == {"a", "c"} and not rows else f"asked for a and c, got {found}; for none, {rows}"
+
+
 def _knows_what_is_not_finite(store: Store) -> str:
     diverged = dataclasses.replace(example_record("a"), perplexity=math.inf, score=math.nan)
     rows = [
@@ -189,6 +198,7 @@ _PROMISES: dict[str, Promise] = {
     "the latest attempt counts, with its own curve": _counts_last_attempt,
     "of two appends of one attempt the later counts, with its own curve": _counts_last_of_equals,
     "no number of a curve comes twice": _gives_each_number_once,
+    "the curves of some runs can be had without the others": _gives_the_curves_of_some,
     "a number that is not finite becomes null in a record, nan in a curve": _knows_what_is_not_finite,
     "a curve holds rows of its own run only": _refuses_strangers_rows,
     "append needs the driver's lock": _needs_the_lock,

@@ -23,7 +23,8 @@ import math
 import operator
 import os
 import platform
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -44,6 +45,8 @@ LOCK = "driver.lock"
 _UNMADE = {LOCK, NEW_MARKER, KEPT}
 
 _IN_ROW = operator.itemgetter("attempt", "row", *CurveRow._fields)
+
+_RUN_ID = re.compile(rb'\{"run_id":"([^"\\]*)",')
 
 _AGAIN = "and run the same command again: nothing that was stored is lost"
 _REFUSALS = {
@@ -119,8 +122,10 @@ class JsonlStore(Store):
                 records[record.run_id] = record
         return Contents(records, damaged_lines)
 
-    def curves(self) -> Iterator[CurveRow]:
-        attempts = {run_id: record.attempt for run_id, record in self.read().records.items()}
+    def curves(self, run_ids: Collection[str] | None = None) -> Iterator[CurveRow]:
+        records = self.read().records
+        wanted = records.keys() if run_ids is None else records.keys() & set(run_ids)
+        attempts = {run_id: records[run_id].attempt for run_id in wanted}
         # A run that was made again, because the first time was killed before its record was
         # written, has two curves of one attempt: the last append counts.
         last = {row.curve.run_id: place for place, row in self._rows(attempts)}
@@ -153,8 +158,10 @@ class JsonlStore(Store):
 
     def _rows(self, attempts: dict[str, int]) -> Iterator[tuple[int, _Row]]:
         """The rows of these attempts, each with the number of the append that wrote it."""
-        append = 0
+        append, known = 0, {None, *attempts}
         for line in self._lines(CURVES):
+            if _run_of(line) not in known:
+                continue
             row = _parsed_row(line)
             if row is not None:
                 append += row.row == 0
@@ -188,6 +195,12 @@ def _parsed(line: bytes) -> RunRecord | None:
         return from_json(line.decode())
     except ValueError:  # not UTF-8, or no record: `BadInput` is a ValueError too
         return None
+
+
+def _run_of(line: bytes) -> str | None:
+    """The run of a row as we write it, without reading the rest; None where it must be read."""
+    found = _RUN_ID.match(line)
+    return found[1].decode(errors="replace") if found else None
 
 
 def _parsed_row(line: bytes) -> _Row | None:

@@ -7,7 +7,7 @@ It keeps what a file would give back, so that nothing works here and fails on a 
 Contents(records={}, damaged_lines=0)
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from ullage.errors import BadInput
@@ -39,9 +39,10 @@ class MemoryStore(Store):
     def read(self) -> Contents:
         return Contents(dict(self._records), 0)
 
-    def curves(self) -> Iterator[CurveRow]:
+    def curves(self, run_ids: Collection[str] | None = None) -> Iterator[CurveRow]:
         for run_id in list(self._records):
-            yield from self._curves[run_id]
+            if run_ids is None or run_id in run_ids:
+                yield from self._curves[run_id]
 
     def lock(self) -> None:
         if self._is_locked:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ullage.calibration import SCHEMES, Calibration, Told
+from ullage.calibration import FOLD_SETTINGS, SCHEMES, Calibration, Told
 from ullage.calibration import calibrate as calibrated
 from ullage.capacity import Settings, prepared
 from ullage.errors import BadInput, listed
@@ -21,8 +21,6 @@ from ullage.prediction import raised
 from ullage.shipped import shipped_records
 from ullage.store import open_store
 
-# Only the mean over the draws is scored, so shorter chains than those of a fit do.
-FOLD_SETTINGS = Settings(warmup=300, draws=500)
 RIVALS = ("pooled", "independent", "response")
 
 
