@@ -525,11 +525,13 @@ def test_busy_workers_are_ended_at_once_and_those_that_will_not_end_after_a_mome
 
 
 DRIVER = """
-import sys
+import signal, sys
 from executor_payloads import PAYLOAD
 from ullage.executors.processes import Processes
 from ullage.testing_executors import example_job
 
+# A shell that runs the tests in its background has Ctrl-C ignored by all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 jobs = [[example_job(seed, sys.argv[1]) for seed in range(int(sys.argv[2]))], None]
 
 def tell(event):
