@@ -5,8 +5,9 @@
 
 For each scheme of holding out, every model (a rival of `ullage.metamodel` / a scatter of `ullage.scatter`) is
 fitted to the runs of a store, or to those that come with the package, and scored on what was held out: nats
-a run, Brier score of "it learned", share of skills that a 90 % interval holds. By how much the first model is
-ahead of each is told on the same runs. Standard errors count conditions.
+a run, Brier score of "it learned", share of skills that a 90 % interval holds, and nats a run of all runs of
+a fold at once (see `ullage.calibration`). By how much the first model is ahead of each is told on the same
+runs. Standard errors count conditions, and folds where runs are scored together.
 
     --shuffled    the demands of each family's levels are dealt out anew: a control. What is left to predict
                   from is how often a family is learned, and the hierarchical model must lose its lead.
@@ -22,7 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from ullage.calibration import SCHEMES, estimate, folds_of, held_out, parts_of, scores_of
+from ullage.calibration import (
+    FOLD_SETTINGS,
+    SCHEMES,
+    Scores,
+    estimate,
+    folds_of,
+    held_out,
+    parts_of,
+    scores_of,
+)
 from ullage.capacity import Settings, fit_conditions, prepared
 from ullage.conditions import Conditions
 from ullage.observations import NOMINAL, observe
@@ -30,7 +40,6 @@ from ullage.posterior import Posterior
 from ullage.prediction import raised
 from ullage.shipped import shipped_records
 from ullage.store import open_store
-from ullage.verbs.calibrate import FOLD_SETTINGS
 
 MODELS = (
     "hierarchical/own_floor",
@@ -58,20 +67,23 @@ def compared(conditions: Conditions, scheme: str, models: Sequence[str]) -> list
     """The scores of every model on what the scheme holds out, and by how much the first is ahead."""
     folds = folds_of(conditions, scheme)
     held = np.any(folds, axis=0)
-    counts = conditions.counts[held]
+    counts, runs = conditions.counts[held], np.array([conditions.runs[fold].sum() for fold in folds])
     rows: list[dict[str, Any]] = []
     first: Mapping[str, np.ndarray] = {}
     for model in models:
         rival, scatter = model.split("/")
         settings = dataclasses.replace(FOLD_SETTINGS, rival=rival, scatter=scatter)
-        chances, untrusted = held_out(conditions, folds, settings, fit)
-        found = parts_of(counts, chances[held])
+        told = held_out(conditions, folds, settings, fit)
+        found = parts_of(counts, told.chances[held]) | {"together": told.together}
         first = first or found
+        together = estimate(first["together"] - found["together"], runs)
         ahead = estimate(first["log_score"] - found["log_score"], counts.sum(axis=1))
-        scores = dataclasses.asdict(scores_of(counts, found))
+        scores = dataclasses.asdict(scores_of(counts, {name: found[name] for name in SCORES}))
         rows.append(
             {"scheme": scheme, "model": model, **scores, "ahead": dataclasses.asdict(ahead)}
-            | {"runs": int(counts.sum()), "folds": len(folds), "untrusted": untrusted}
+            | {"together": dataclasses.asdict(estimate(told.together, runs))}
+            | {"together_ahead": dataclasses.asdict(together)}
+            | {"runs": int(counts.sum()), "folds": len(folds), "untrusted": told.untrusted}
         )
         print(line(rows[-1]), file=sys.stderr, flush=True)
     return rows
@@ -82,16 +94,21 @@ def fit(conditions: Conditions, settings: Settings) -> Posterior:
     return fit_conditions(conditions, settings=settings)
 
 
-HEAD = f"{'':35s} {'log score':>16s} {'Brier':>6s} {'covers':>8s} {'first is ahead by':>18s}  not trusted"
+SCORES = tuple(field.name for field in dataclasses.fields(Scores))
+HEAD = (
+    f"{'':35s} {'log score':>16s} {'Brier':>6s} {'covers':>8s} {'first is ahead by':>17s} {'together':>8s} "
+    f"{'first is ahead by':>17s}  not trusted"
+)
 
 
 def line(row: Mapping[str, Any]) -> str:
     """One line of the table."""
-    score, ahead = row["log_score"], row["ahead"]
+    score, ahead, together = row["log_score"], row["ahead"], row["together_ahead"]
     return (
         f"{row['scheme']:7s} {row['model']:27s} {score['value']:8.3f} ± {score['standard_error']:.3f} "
         f"{row['brier']['value']:6.3f} {100 * row['coverage_90']['value']:6.1f} % "
-        f"{ahead['value']:+10.3f} ± {ahead['standard_error']:.3f}  {row['untrusted']} of {row['folds']}"
+        f"{ahead['value']:+9.3f} ± {ahead['standard_error']:.3f} {row['together']['value']:8.3f} "
+        f"{together['value']:+9.3f} ± {together['standard_error']:.3f}  {row['untrusted']} of {row['folds']}"
     )
 
 

@@ -12,10 +12,12 @@ from ullage.calibration import (
     calibrate,
     covered,
     folds_of,
+    held_out,
     parts_of,
     reliability,
     scores_of,
 )
+from ullage.capacity import DEFAULT_SETTINGS
 from ullage.errors import BadInput
 from ullage.posterior import Diagnostics
 
@@ -126,6 +128,42 @@ def test_right_predictions_are_covered_and_ahead_of_those_that_know_no_family():
     assert found.conditions == 42
     assert 0.81 < found.scores.coverage_90.value < 0.98
     assert ahead.value > 2 * ahead.standard_error > 0
+
+
+def unsure(conditions, settings):
+    """A fit that takes families to be as hard as they are, or far harder; a rival unsure of each run alone."""
+    found = posterior_of(conditions, settings=settings)
+    stray = np.where(np.arange(found.count) % 2, 4.0, 0.0)[:, None]
+    difficulty = found.draws["difficulty"]
+    if settings.rival == "hierarchical":
+        return dataclasses.replace(found, draws={**found.draws, "difficulty": difficulty + stray})
+    shallow = {**found.draws, "slope": 0.3 * found.draws["slope"]}
+    return dataclasses.replace(found, rival="hierarchical", draws=shallow)
+
+
+def test_runs_of_a_fold_are_scored_together_as_the_mean_over_draws_of_their_product():
+    conditions = simulated(seed=3)
+    folds = folds_of(conditions, "family")
+    posterior = unsure(conditions, DEFAULT_SETTINGS)
+
+    found = held_out(conditions, folds, DEFAULT_SETTINGS, unsure)
+
+    for fold, together in zip(folds, found.together, strict=True):
+        products = np.zeros(posterior.count)
+        for place in np.flatnonzero(fold):
+            curve = posterior.curve(int(conditions.model[place]), int(conditions.family[place]))
+            chances = curve.chances(conditions.log2_demand[place])
+            for skill in np.flatnonzero(conditions.counts[place]):
+                products += conditions.counts[place, skill] * np.log(chances[:, skill])
+        largest = products.max()
+        assert together == pytest.approx(largest + np.log(np.exp(products - largest).mean()))
+
+
+def test_who_knows_that_runs_of_a_family_share_their_fate_is_ahead_where_they_are_scored_together():
+    found = calibrated(simulated(seed=3), "family", fit=unsure, rivals=("pooled",))
+
+    assert found.together_ahead["pooled"].value > max(found.ahead["pooled"]["log_score"].value, 0)
+    assert list(found.together) == ["hierarchical", "pooled"]
 
 
 def test_shuffled_outcomes_are_predicted_worse_and_covered_less():

@@ -3,7 +3,10 @@
 Three schemes hold out what a user asks for: a level of a family that is known, a family, a larger model.
 Each fit is scored by the log-probability of the skill that came (in twentieths) and of "it learned", by the
 Brier score of "it learned", and by how often a 90 % interval holds the skill; and so are its rivals, on the
-same runs. Runs of one condition share their luck, so standard errors count conditions and not runs.
+same runs. Runs of one condition share their luck, so standard errors count conditions and not runs. The runs
+of a fold share theirs as well: a family that nobody knew is all of it harder than thought, or easier. So all
+runs of a fold are scored together, too, by the probability that they come as they did at once; there, folds
+count.
 
 All tables of a calibration have one size, so each model is compiled once, whatever the number of folds.
 
@@ -24,14 +27,13 @@ from ullage.boundary import CREDIBLE, in_steps
 from ullage.capacity import DEFAULT_SETTINGS, Settings, fit_conditions
 from ullage.conditions import OUTCOMES, Conditions
 from ullage.errors import BadInput, listed
-from ullage.heldout import log_chances
+from ullage.heldout import LEAST_CHANCE, log_chances, logs_by_draw
 from ullage.posterior import Posterior
 from ullage.record import LEARNED
 
 FOLDS = 8  # of the levels: as many as the most families have levels, so that one of each is left out
 FOLD_SETTINGS = Settings(warmup=300, draws=500)  # only the mean over the draws is scored: short chains do
 BINS = 5  # of the reliability table: with a hundred runs, ten would hold too few each
-LEAST_CHANCE = 1e-9  # what no draw of a posterior thinks possible is still not impossible
 
 Fit = Callable[[Conditions, Settings], Posterior]
 Told = Callable[[int, int, str], None]
@@ -56,6 +58,15 @@ class Scores:
 
 
 @dataclasses.dataclass(frozen=True)
+class HeldOut:
+    """What fits said of runs that they had not seen."""
+
+    chances: np.ndarray  # (conditions, OUTCOMES): of each skill
+    together: np.ndarray  # (folds,): log of the probability of all of a fold's runs at once
+    untrusted: int  # fits that cannot be trusted
+
+
+@dataclasses.dataclass(frozen=True)
 class Calibration:
     """What a scheme found: the scores of the model, those of its rivals, and by how much it is ahead."""
 
@@ -66,6 +77,8 @@ class Calibration:
     rivals: Mapping[str, Scores]
     ahead: Mapping[str, Mapping[str, Estimate]]  # score less the rival's, by rival and score
     reliability: Sequence[Mapping[str, Any]]
+    together: Mapping[str, Estimate]  # nats a run, all runs of a fold at once, by model: ours is the first
+    together_ahead: Mapping[str, Estimate]  # of each rival
     untrusted: int  # fits of the model that did not pass their own gate
     folds: int
 
@@ -93,17 +106,16 @@ def calibrate(
     """Hold out by a scheme, predict, and compare with what came; `told` hears of every fit that is done."""
     folds = folds_of(conditions, scheme)
     models = (settings.rival, *(name for name in rivals if name != settings.rival))
-    found: dict[str, np.ndarray] = {}
-    untrusted = 0
+    found: dict[str, HeldOut] = {}
     for place, name in enumerate(models):
         hear = _from(told, place * len(folds), len(models) * len(folds), name)
         chosen = dataclasses.replace(settings, rival=name)
-        found[name], doubtful = held_out(conditions, folds, chosen, fit or _fit, hear)
-        untrusted += doubtful if name == settings.rival else 0
+        found[name] = held_out(conditions, folds, chosen, fit or _fit, hear)
     held = np.any(folds, axis=0)
     counts = conditions.counts[held]
-    parts = {name: parts_of(counts, chances[held]) for name, chances in found.items()}
-    own = parts[settings.rival]
+    parts = {name: parts_of(counts, one.chances[held]) for name, one in found.items()}
+    own, first = parts[settings.rival], found[settings.rival]
+    runs = np.array([conditions.runs[fold].sum() for fold in folds])
     return Calibration(
         scheme,
         int(counts.sum()),
@@ -111,8 +123,10 @@ def calibrate(
         scores_of(counts, own),
         {name: scores_of(counts, parts[name]) for name in models[1:]},
         {name: _ahead(counts, own, parts[name]) for name in models[1:]},
-        reliability(counts, found[settings.rival][held]),
-        untrusted,
+        reliability(counts, first.chances[held]),
+        {name: estimate(one.together, runs) for name, one in found.items()},
+        {name: estimate(first.together - found[name].together, runs) for name in models[1:]},
+        first.untrusted,
         len(folds),
     )
 
@@ -179,21 +193,24 @@ def held_out(
     settings: Settings,
     fit: Fit,
     told: Callable[[int], None] = lambda fold: None,
-) -> tuple[np.ndarray, int]:
-    """The predicted chances of each skill, (conditions, OUTCOMES), and how many fits cannot be trusted.
+) -> HeldOut:
+    """What each fold is predicted to be by a fit of the others.
 
     What is held out stays in the table without runs, so that its difficulty, or its model's effect, is
     drawn from the population: the fit predicts it as it predicts what nobody has trained.
     """
-    chances = np.zeros((len(conditions), OUTCOMES))
+    chances, together = np.zeros((len(conditions), OUTCOMES)), np.zeros(len(folds))
     untrusted = 0
-    for number, fold in enumerate(folds, start=1):
+    for number, fold in enumerate(folds):
         posterior = fit(conditions.only(~fold), settings)
         untrusted += not posterior.diagnostics.trusted
+        logs = np.zeros(posterior.count)
         for place in np.flatnonzero(fold):
             chances[place] = np.exp(log_chances(posterior, conditions, int(place)))
-        told(number)
-    return chances, untrusted
+            logs += logs_by_draw(posterior, conditions, int(place))
+        together[number] = np.logaddexp.reduce(logs) - math.log(posterior.count)
+        told(number + 1)
+    return HeldOut(chances, together, untrusted)
 
 
 # ── scores ────────────────────────────────────────────────────────────────────────────────────────

@@ -18,6 +18,7 @@ from ullage.conditions import Conditions
 from ullage.posterior import Posterior
 
 FOLDS = 3
+LEAST_CHANCE = 1e-9  # what no draw of a posterior thinks possible is still not impossible
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +55,14 @@ def log_chances(posterior: Posterior, conditions: Conditions, place: int) -> np.
     curve = posterior.curve(model, family, int(conditions.technique[place]))
     true = curve.chances(float(conditions.log2_demand[place])).mean(axis=0)
     return np.log(true @ conditions.misread(place))
+
+
+def logs_by_draw(posterior: Posterior, conditions: Conditions, place: int) -> np.ndarray:
+    """log of the probability of all of one condition's runs, for every draw."""
+    model, family = int(conditions.model[place]), int(conditions.family[place])
+    curve = posterior.curve(model, family, int(conditions.technique[place]))
+    read = curve.chances(float(conditions.log2_demand[place])) @ conditions.misread(place)
+    return np.log(np.maximum(read, LEAST_CHANCE)) @ conditions.counts[place]
 
 
 def held_out_logs(conditions: Conditions, settings: Settings, folds: int = FOLDS) -> np.ndarray:

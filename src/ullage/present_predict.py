@@ -159,6 +159,12 @@ def calibrated(found: Calibration) -> RenderableType:
         f"{_percents(scores.coverage_90)} of their skills lie in 90 % predictive intervals.",
         f"Log score {logs}; Brier score {_told(scores.brier)}.",
     ]
+    if found.together_ahead:
+        ahead = ", ".join(f"{name} by {_signed(one)}" for name, one in found.together_ahead.items())
+        own = next(iter(found.together.values()))
+        lines.append(
+            f"All runs of a fold at once: {_told(own)} nats a run; ahead of {ahead} (counting folds)."
+        )
     if found.untrusted:
         lines.append(
             f"{found.untrusted} of {counted(found.folds, 'fit')} did not settle: they count all the same."
