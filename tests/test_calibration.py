@@ -131,7 +131,7 @@ def test_right_predictions_are_covered_and_ahead_of_those_that_know_no_family():
 
 
 def unsure(conditions, settings):
-    """A fit that takes families to be as hard as they are, or far harder; a rival unsure of each run alone."""
+    """A fit that takes families to be as hard as they are, or far harder; a rival unsure of each run."""
     found = posterior_of(conditions, settings=settings)
     stray = np.where(np.arange(found.count) % 2, 4.0, 0.0)[:, None]
     difficulty = found.draws["difficulty"]
