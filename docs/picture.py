@@ -62,7 +62,7 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "page.html"
-        report(shipped=True, keep=chosen.keep or Path(folder) / "fits", report=page)
+        report(shipped=True, model="nano", keep=chosen.keep or Path(folder) / "fits", report=page)
         PICTURE.write_bytes(picture(page))
     print(f"wrote {PICTURE}: {PICTURE.stat().st_size} bytes")
 
