@@ -1,7 +1,7 @@
 """Which model, and which way of scattering, predicts real runs best that the fit has not seen.
 
     python benchmarks/rivals.py [--schemes level,family,model] [--store DIR] [--shuffled] [--json]
-                                  [--models hierarchical/own_floor,hierarchical/beta_binomial,…]
+                                [--models hierarchical/own_floor,hierarchical/beta_binomial,…]
 
 For each scheme of holding out, every model (a rival of `ullage.metamodel` / a scatter of `ullage.scatter`) is
 fitted to the runs of a store, or to those that come with the package, and scored on what was held out: nats
@@ -33,10 +33,9 @@ from ullage.calibration import (
     parts_of,
     scores_of,
 )
-from ullage.capacity import Settings, fit_conditions, prepared
+from ullage.capacity import prepared
 from ullage.conditions import Conditions
 from ullage.observations import NOMINAL, observe
-from ullage.posterior import Posterior
 from ullage.prediction import raised
 from ullage.shipped import shipped_records
 from ullage.store import open_store
@@ -73,7 +72,7 @@ def compared(conditions: Conditions, scheme: str, models: Sequence[str]) -> list
     for model in models:
         rival, scatter = model.split("/")
         settings = dataclasses.replace(FOLD_SETTINGS, rival=rival, scatter=scatter)
-        told = held_out(conditions, folds, settings, fit)
+        told = held_out(conditions, folds, settings)
         found = parts_of(counts, told.chances[held]) | {"together": told.together}
         first = first or found
         together = estimate(first["together"] - found["together"], runs)
@@ -87,11 +86,6 @@ def compared(conditions: Conditions, scheme: str, models: Sequence[str]) -> list
         )
         print(line(rows[-1]), file=sys.stderr, flush=True)
     return rows
-
-
-def fit(conditions: Conditions, settings: Settings) -> Posterior:
-    """One fit of a fold."""
-    return fit_conditions(conditions, settings=settings)
 
 
 SCORES = tuple(field.name for field in dataclasses.fields(Scores))

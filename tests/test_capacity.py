@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ullage import kept, readoff
-from ullage.boundary import STEPS
+from ullage.boundary import STEPS, Interval, in_levels
 from ullage.capacity import Settings, fit, prepared
 from ullage.conditions import conditions_from_json, conditions_of, misread
 from ullage.errors import BadInput
@@ -125,9 +125,9 @@ def test_headroom_is_what_a_budget_has_left_and_its_ends_are_exchanged():
 
 
 def test_the_boundary_of_a_family_is_told_in_levels_too():
-    conditions = conditions_of(runs_of("a", SMALL, BOTH_ENDS), "context")
+    asked = [(run.demands["context"], run.level) for run in runs_of("a", SMALL, BOTH_ENDS)]
 
-    found = readoff.in_levels(conditions, 0, readoff.Interval(None, 8.0, 24.0))
+    found = in_levels(Interval(None, 8.0, 24.0), asked)
 
     assert (found.median, found.low, found.high) == (None, 3.0, 4.5)
 

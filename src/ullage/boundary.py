@@ -19,7 +19,7 @@ import collections
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -59,6 +59,17 @@ class Interval:
 
 
 UNKNOWN = Interval(None, None, None)
+
+
+def in_levels(bits: Interval, asked: Iterable[tuple[float, int]]) -> Interval:
+    """An interval in bits as one of levels; `asked` holds the bits and the level of all that were tried.
+
+    >>> in_levels(Interval(None, 8.0, 24.0), [(8.0, 3), (16.0, 4), (32.0, 5)])
+    Interval(median=None, low=3.0, high=4.5)
+    """
+    demands, levels = np.array(sorted({*asked})).T
+    ends = (bits.median, bits.low, bits.high)
+    return Interval(*(None if end is None else float(np.interp(end, demands, levels)) for end in ends))
 
 
 @dataclasses.dataclass(frozen=True)

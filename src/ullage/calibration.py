@@ -27,13 +27,14 @@ from ullage.boundary import CREDIBLE, in_steps
 from ullage.capacity import DEFAULT_SETTINGS, Settings, fit_conditions
 from ullage.conditions import OUTCOMES, Conditions
 from ullage.errors import BadInput, listed
-from ullage.heldout import LEAST_CHANCE, log_chances, logs_by_draw
+from ullage.heldout import chances_by_draw
 from ullage.posterior import Posterior
 from ullage.record import LEARNED
 
 FOLDS = 8  # of the levels: as many as the most families have levels, so that one of each is left out
 FOLD_SETTINGS = Settings(warmup=300, draws=500)  # only the mean over the draws is scored: short chains do
 BINS = 5  # of the reliability table: with a hundred runs, ten would hold too few each
+LEAST_CHANCE = 1e-9  # what no draw of a posterior thinks possible is still not impossible
 
 Fit = Callable[[Conditions, Settings], Posterior]
 Told = Callable[[int, int, str], None]
@@ -110,7 +111,7 @@ def calibrate(
     for place, name in enumerate(models):
         hear = _from(told, place * len(folds), len(models) * len(folds), name)
         chosen = dataclasses.replace(settings, rival=name)
-        found[name] = held_out(conditions, folds, chosen, fit or _fit, hear)
+        found[name] = held_out(conditions, folds, chosen, fit, hear)
     held = np.any(folds, axis=0)
     counts = conditions.counts[held]
     parts = {name: parts_of(counts, one.chances[held]) for name, one in found.items()}
@@ -191,7 +192,7 @@ def held_out(
     conditions: Conditions,
     folds: Sequence[np.ndarray],
     settings: Settings,
-    fit: Fit,
+    fit: Fit | None = None,
     told: Callable[[int], None] = lambda fold: None,
 ) -> HeldOut:
     """What each fold is predicted to be by a fit of the others.
@@ -202,12 +203,13 @@ def held_out(
     chances, together = np.zeros((len(conditions), OUTCOMES)), np.zeros(len(folds))
     untrusted = 0
     for number, fold in enumerate(folds):
-        posterior = fit(conditions.only(~fold), settings)
+        posterior = (fit or _fit)(conditions.only(~fold), settings)
         untrusted += not posterior.diagnostics.trusted
         logs = np.zeros(posterior.count)
         for place in np.flatnonzero(fold):
-            chances[place] = np.exp(log_chances(posterior, conditions, int(place)))
-            logs += logs_by_draw(posterior, conditions, int(place))
+            by_draw = chances_by_draw(posterior, conditions, int(place))
+            chances[place] = by_draw.mean(axis=0)
+            logs += np.log(np.maximum(by_draw, LEAST_CHANCE)) @ conditions.counts[place]
         together[number] = np.logaddexp.reduce(logs) - math.log(posterior.count)
         told(number + 1)
     return HeldOut(chances, together, untrusted)
@@ -319,7 +321,7 @@ def by_families(
             seen = [order[(place + step) % count] for step in range(1, size + 1)]
             posterior = (fit or _fit)(conditions.only(np.isin(conditions.family, seen)), settings)
             for condition in np.flatnonzero(conditions.family == family):
-                chances[condition] = np.exp(log_chances(posterior, conditions, int(condition)))
+                chances[condition] = chances_by_draw(posterior, conditions, int(condition)).mean(axis=0)
             done += 1
             told(done, len(sizes) * count, f"{size} families")
         found[size] = scores_of(conditions.counts, parts_of(conditions.counts, chances))

@@ -18,7 +18,6 @@ from ullage.conditions import Conditions
 from ullage.posterior import Posterior
 
 FOLDS = 3
-LEAST_CHANCE = 1e-9  # what no draw of a posterior thinks possible is still not impossible
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,18 +50,14 @@ def dealt(conditions: Conditions, folds: int = FOLDS) -> np.ndarray:
 
 def log_chances(posterior: Posterior, conditions: Conditions, place: int) -> np.ndarray:
     """log of the predicted probability of each skill, in twentieths, of one condition's runs."""
-    model, family = int(conditions.model[place]), int(conditions.family[place])
-    curve = posterior.curve(model, family, int(conditions.technique[place]))
-    true = curve.chances(float(conditions.log2_demand[place])).mean(axis=0)
-    return np.log(true @ conditions.misread(place))
+    return np.log(chances_by_draw(posterior, conditions, place).mean(axis=0))
 
 
-def logs_by_draw(posterior: Posterior, conditions: Conditions, place: int) -> np.ndarray:
-    """log of the probability of all of one condition's runs, for every draw."""
+def chances_by_draw(posterior: Posterior, conditions: Conditions, place: int) -> np.ndarray:
+    """The probability that one condition's run is read as each skill, (draws, OUTCOMES)."""
     model, family = int(conditions.model[place]), int(conditions.family[place])
     curve = posterior.curve(model, family, int(conditions.technique[place]))
-    read = curve.chances(float(conditions.log2_demand[place])) @ conditions.misread(place)
-    return np.log(np.maximum(read, LEAST_CHANCE)) @ conditions.counts[place]
+    return curve.chances(float(conditions.log2_demand[place])) @ conditions.misread(place)
 
 
 def held_out_logs(conditions: Conditions, settings: Settings, folds: int = FOLDS) -> np.ndarray:

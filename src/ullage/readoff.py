@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ullage.boundary import CREDIBLE, UNKNOWN, Interval, interval_within
+from ullage.boundary import CREDIBLE, UNKNOWN, Interval, in_levels, interval_within
 from ullage.budget import COMPARED, STORAGE_BITS_PER_PARAMETER
 from ullage.conditions import Conditions
 from ullage.observations import NO_TECHNIQUE, NOMINAL
@@ -67,7 +67,9 @@ def summary(posterior: Posterior) -> dict[str, Any]:
 
 def _bits_and_level(posterior: Posterior, model: int, technique: int, family: int) -> dict[str, Any]:
     bits = family_capacity(posterior, model, technique, family)
-    level = in_levels(posterior.conditions, family, bits)
+    conditions, here = posterior.conditions, posterior.conditions.family == family
+    asked = zip(conditions.demand_bits[here].tolist(), conditions.level[here].tolist(), strict=True)
+    level = in_levels(bits, asked)
     return {"capacity_bits": bits.to_json(), "boundary_level": level.to_json()}
 
 
@@ -161,15 +163,6 @@ def model_capacity(posterior: Posterior, model: int, technique: int) -> Interval
         None if no_low else 2**ends.low,
         None if no_high else 2**ends.high,
     )
-
-
-def in_levels(conditions: Conditions, family: int, bits: Interval) -> Interval:
-    """An interval of a family's bits as one of its levels, between those that were tried."""
-    here = conditions.family == family
-    demands, first = np.unique(conditions.demand_bits[here], return_index=True)
-    levels = conditions.level[here][first]
-    ends = (bits.median, bits.low, bits.high)
-    return Interval(*(None if end is None else float(np.interp(end, demands, levels)) for end in ends))
 
 
 def utilisation(posterior: Posterior, model: int, technique: int) -> dict[str, Interval] | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ullage.boundary import UNKNOWN, Boundary, Interval, cached_fit, is_monotone, typical
+from ullage.boundary import UNKNOWN, Boundary, Interval, cached_fit, in_levels, is_monotone, typical
 from ullage.observations import NOTIONS, Observation
 from ullage.record import LEARNED
 
@@ -61,7 +61,7 @@ def family_summary(
         name,
         nominal,
         capacity,
-        _in_levels(capacity[nominal], runs) if nominal in capacity else UNKNOWN,
+        in_levels(capacity[nominal], _asked(runs)) if nominal in capacity else UNKNOWN,
         max(shares, key=lambda budget: shares[budget]) if shares else None,
         is_monotone([(float(run.demand_bits("nominal") or 1.0), run.skill) for run in runs]),
         levels,
@@ -101,15 +101,8 @@ def boundary_of(runs: Sequence[Observation], notion: str) -> Boundary | None:
     return cached_fit(tuple(sorted(pairs)))  # type: ignore[arg-type]
 
 
-def _in_levels(bits: Interval, runs: Sequence[Observation]) -> Interval:
-    """An interval of the nominal demand as one of levels, between those that were tried."""
-    pairs = sorted({(run.demand_bits("nominal") or 0.0, run.level) for run in runs})
-    demands, levels = np.array(pairs).T
-
-    def level(value: float | None) -> float | None:
-        return None if value is None else float(np.interp(value, demands, levels))
-
-    return Interval(level(bits.median), level(bits.low), level(bits.high))
+def _asked(runs: Sequence[Observation]) -> list[tuple[float, int]]:
+    return [(run.demand_bits("nominal") or 0.0, run.level) for run in runs]
 
 
 def capacity_summary(

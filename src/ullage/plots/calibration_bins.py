@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ullage import chart
 from ullage.calibration import reliability
-from ullage.heldout import log_chances
+from ullage.heldout import chances_by_draw
 from ullage.material import Material
 from ullage.plot import Plot, Rows
 
@@ -68,5 +68,5 @@ def fitted_reliability(material: Material) -> Rows:
     assert posterior is not None
     conditions = posterior.conditions
     told = np.flatnonzero(conditions.runs > 0)
-    chances = np.array([np.exp(log_chances(posterior, conditions, int(place))) for place in told])
+    chances = np.array([chances_by_draw(posterior, conditions, int(place)).mean(axis=0) for place in told])
     return reliability(conditions.counts[told], chances)
