@@ -55,6 +55,53 @@ class Executor(abc.ABC):
         """Run jobs until there are no more; leaves nothing running, however it ends."""
 
 
+class Crew(abc.ABC):
+    """The lanes of one `run`, for executors that have several."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    @property
+    @abc.abstractmethod
+    def busy(self) -> int:
+        """How many lanes have a job."""
+
+    @abc.abstractmethod
+    def assign(self, jobs: Sequence[Job]) -> None:
+        """Give jobs, no more than there are free lanes, to free lanes."""
+
+    @abc.abstractmethod
+    def serve(self, tell: Tell) -> None:
+        """Wait until a lane wants something, and see to it."""
+
+    @abc.abstractmethod
+    def dismiss(self) -> None:
+        """End all lanes, busy or not."""
+
+    def run(self, ask: Ask, tell: Tell) -> None:
+        """Keep the lanes busy until there are no more jobs; all are dismissed, however it ends."""
+        try:
+            more = self._fill(ask)
+            while self.busy:
+                self.serve(tell)
+                more = more and self._fill(ask)
+            if more:
+                raise RuntimeError("no job was given and none is running, so nothing can ever be told")
+        finally:
+            self.dismiss()
+
+    def _fill(self, ask: Ask) -> bool:
+        """Give the free lanes what `ask` has for them; answers whether there may be more later."""
+        while free := self.size - self.busy:
+            jobs = ask(free)
+            if not jobs:
+                return jobs is not None
+            if len(jobs) > free:
+                raise RuntimeError(f"{len(jobs)} jobs were given where {free} were asked for")
+            self.assign(jobs)
+        return True
+
+
 def make_executor(workers: int) -> Executor:
     """The executor that the command line uses, with this many workers."""
     members = [registry.member("executor", name) for name in registry.names("executor")]

@@ -30,13 +30,14 @@ Ended
 import dataclasses
 import queue
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 
 from ullage import together
 from ullage.errors import BadInput
-from ullage.executor import Ask, Ended, Executor, Progress, Tell
+from ullage.executor import Ask, Crew, Ended, Executor, Progress, Tell
 from ullage.job import Checkpoint, Job
 from ullage.record import CurveRow, RunRecord
 from ullage.worker import PERFORM, Perform, attempt, check_precision, function_named
@@ -58,16 +59,7 @@ class Batched(Executor):
         return cls(workers)
 
     def run(self, ask: Ask, tell: Tell) -> None:
-        crew = _Crew(self.lanes, function_named(self.perform))
-        try:
-            more = crew.fill(ask)
-            while crew.busy:
-                crew.serve(tell)
-                more = more and crew.fill(ask)
-            if more:
-                raise RuntimeError("no job was given and none is running, so nothing can ever be told")
-        finally:
-            crew.dismiss()
+        _Crew(self.lanes, function_named(self.perform)).run(ask, tell)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,30 +127,22 @@ class _Lane:
             self._wishes.put(error)
 
 
-class _Crew:
-    """The lanes of one `run`."""
+class _Crew(Crew):
+    """The threads of one `run`."""
 
     def __init__(self, size: int, perform: Perform) -> None:
-        self._size, self._perform = size, perform
+        super().__init__(size)
+        self._perform = perform
         self._lanes: list[_Lane] = []
 
     @property
     def busy(self) -> int:
-        """How many lanes have a job."""
         return len(self._lanes)
 
-    def fill(self, ask: Ask) -> bool:
-        """Give the free lanes what `ask` has for them; answers whether there may be more later."""
-        while free := self._size - self.busy:
-            jobs = ask(free)
-            if not jobs:
-                return jobs is not None
-            if len(jobs) > free:
-                raise RuntimeError(f"{len(jobs)} jobs were given where {free} were asked for")
-            for job in jobs:
-                check_precision(job)
-                self._lanes.append(_Lane(job, self._perform))
-        return True
+    def assign(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            check_precision(job)
+            self._lanes.append(_Lane(job, self._perform))
 
     def serve(self, tell: Tell) -> None:
         """Wait until every lane wants something, and give it to them."""
@@ -176,7 +160,6 @@ class _Crew:
         _make(calls)
 
     def dismiss(self) -> None:
-        """End all lanes."""
         for lane in self._lanes:
             lane.dismiss()
 

@@ -20,12 +20,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ullage.errors import BadInput
-from ullage.executor import Ask, Ended, Executor, Progress, Tell
+from ullage.executor import Ask, Crew, Ended, Executor, Progress, Tell
 from ullage.job import Checkpoint, Job, failure
 from ullage.record import CurveRow, Status, from_json
 from ullage.worker import PERFORM, Message, decode, encode
@@ -54,17 +54,7 @@ class Processes(Executor):
         return cls(workers)
 
     def run(self, ask: Ask, tell: Tell) -> None:
-        crew = _Crew(self.workers, self.perform)
-        try:
-            more = crew.fill(ask)
-            while crew.busy:
-                for worker, message in crew.messages():
-                    crew.handle(worker, message, tell)
-                more = more and crew.fill(ask)
-            if more:
-                raise RuntimeError("no job was given and none is running, so nothing can ever be told")
-        finally:
-            crew.dismiss_all()
+        _Crew(self.workers, self.perform).run(ask, tell)
 
 
 class _Worker:
@@ -131,32 +121,27 @@ class _Worker:
                 stream.close()
 
 
-class _Crew:
+class _Crew(Crew):
     """The workers of one `run`."""
 
     def __init__(self, size: int, perform: str) -> None:
-        self._size = size
+        super().__init__(size)
         self._perform = perform
         self._workers: list[_Worker] = []
         self._selector = selectors.DefaultSelector()
 
     @property
     def busy(self) -> int:
-        """How many lanes have a job."""
         return sum(worker.job is not None for worker in self._workers)
 
-    def fill(self, ask: Ask) -> bool:
-        """Give the free lanes what `ask` has for them; answers whether there may be more later."""
-        while free := self._size - self.busy:
-            jobs = ask(free)
-            if not jobs:
-                return jobs is not None
-            if len(jobs) > free:
-                raise RuntimeError(f"{len(jobs)} jobs were given where {free} were asked for")
-            # A worker that has compiled a job's programs is not to be given away before its turn.
-            for job in sorted(jobs, key=lambda job: not self._holding(job)):
-                self._assign(job)
-        return True
+    def assign(self, jobs: Sequence[Job]) -> None:
+        # A worker that has compiled a job's programs is not to be given away before its turn.
+        for job in sorted(jobs, key=lambda job: not self._holding(job)):
+            self._assign(job)
+
+    def serve(self, tell: Tell) -> None:
+        for worker, message in self._messages():
+            self._handle(worker, message, tell)
 
     def _holding(self, job: Job) -> list[_Worker]:
         """The idle workers that have had a job of this one's shape."""
@@ -166,7 +151,7 @@ class _Crew:
         x64 = job.uses_x64
         idle = [worker for worker in self._workers if worker.job is None]
         fitting = [worker for worker in idle if worker.x64 == x64]
-        if not fitting and len(self._workers) == self._size:
+        if not fitting and len(self._workers) == self.size:
             self._dismiss(idle[:1])
         worker = next(iter(self._holding(job) + fitting), None) or self._hire(x64)
         worker.job = job
@@ -179,14 +164,14 @@ class _Crew:
         self._selector.register(worker.output, selectors.EVENT_READ, worker)
         return worker
 
-    def messages(self) -> Iterator[tuple[_Worker, Message | None]]:
+    def _messages(self) -> Iterator[tuple[_Worker, Message | None]]:
         """Wait until a worker says something; None is said by one that has died."""
         for key, _ in self._selector.select():
             said = key.data.read()
             for message in [None] if said is None else said:
                 yield key.data, message
 
-    def handle(self, worker: _Worker, message: Message | None, tell: Tell) -> None:
+    def _handle(self, worker: _Worker, message: Message | None, tell: Tell) -> None:
         """Tell the driver what a worker said, and the worker what the driver answered."""
         job = worker.job
         match message:
@@ -210,8 +195,7 @@ class _Crew:
         if worker.job is not None:
             tell(Ended(worker.job, failure(worker.job, status, reason), ()))
 
-    def dismiss_all(self) -> None:
-        """End all workers at once, busy or not."""
+    def dismiss(self) -> None:
         self._dismiss(list(self._workers))
         self._selector.close()
 
